@@ -1,0 +1,93 @@
+package limiter
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+var start = time.Now()
+
+// Monotonic is the default clock: the time since the start of the process, to
+// the nanosecond, unmoved by changes of the wall clock.
+func Monotonic() time.Duration { return time.Since(start) }
+
+// CoarseResolution is how far a coarse clock lags unless told otherwise.
+const CoarseResolution = 10 * time.Millisecond
+
+// coarseIdle is how long a coarse clock's ticker outlives the last reading.
+const coarseIdle = time.Second
+
+// CoarseClock makes a clock for [WithClock] that costs one atomic load instead
+// of a reading of the system's clock. It lags the monotonic clock by up to
+// resolution ([CoarseResolution] if 0 or less), and more where the process is
+// starved of CPU, and never leads it; so over a span measured by an exact
+// clock a bucket may admit the tokens of one resolution more.
+//
+// A goroutine with a ticker starts at the first reading and ends by itself
+// when a second has passed without one; the next reading starts it again.
+func CoarseClock(resolution time.Duration) func() time.Duration {
+	if resolution <= 0 {
+		resolution = CoarseResolution
+	}
+	c := &coarse{resolution: resolution, idle: coarseIdle}
+	return c.now
+}
+
+type coarse struct {
+	resolution time.Duration
+	idle       time.Duration
+	cached     atomic.Int64
+	running    atomic.Bool
+	used       atomic.Bool // since the last tick; written once a tick, so that readers share the line
+	mu         sync.Mutex  // starts and ends the ticker
+}
+
+func (c *coarse) now() time.Duration {
+	if !c.running.Load() {
+		return c.wake()
+	}
+	if !c.used.Load() {
+		c.used.Store(true)
+	}
+	return time.Duration(c.cached.Load())
+}
+
+func (c *coarse) wake() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := Monotonic()
+	if !c.running.Load() {
+		c.cached.Store(int64(now))
+		c.used.Store(true)
+		c.running.Store(true)
+		go c.tick()
+	}
+	return now
+}
+
+func (c *coarse) tick() {
+	ticker := time.NewTicker(c.resolution)
+	defer ticker.Stop()
+	lastUse := Monotonic()
+	for range ticker.C {
+		now := Monotonic()
+		c.cached.Store(int64(now))
+		if c.used.Swap(false) {
+			lastUse = now
+		} else if now-lastUse >= c.idle && c.stop() {
+			return
+		}
+	}
+}
+
+// stop ends the ticker unless a reading came in between.
+func (c *coarse) stop() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.used.Load() {
+		return false
+	}
+	c.running.Store(false)
+	return true
+}

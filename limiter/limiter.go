@@ -1,0 +1,242 @@
+package limiter
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// A Limiter keeps a bucket for each key. All methods may be called
+// concurrently. A known key costs no lock and no allocation; a new one takes
+// the lock of its shard.
+//
+// Keys are kept as 128-bit hashes with random seeds, never as they are.
+type Limiter struct {
+	shards []shard
+	mask   uint64
+	rates  *rates
+	hash   hasher
+	clock  func() time.Duration
+}
+
+// The defaults of [New].
+const (
+	DefaultShards  = 256
+	DefaultMaxKeys = 1 << 20
+)
+
+type options struct {
+	shards, maxKeys int
+	clock           func() time.Duration
+	hash            hasher
+}
+
+// An Option changes how [New] sets a Limiter up.
+type Option func(*options)
+
+// WithShards sets the number of shards, rounded up to a power of two, at most
+// 65536. With few keys allowed there are fewer, so that a shard has room for
+// at least 1024. Values below 1 mean [DefaultShards].
+func WithShards(n int) Option { return func(o *options) { o.shards = n } }
+
+// WithMaxKeys sets how many keys are kept, at 43 to 64 bytes each. Values
+// below 1 mean [DefaultMaxKeys]. Keys whose bucket is full again are dropped
+// when their place is wanted. Where none is, a new key is charged to a bucket
+// that it shares with all such keys of its shard.
+func WithMaxKeys(n int) Option { return func(o *options) { o.maxKeys = n } }
+
+// WithClock sets the clock: a monotonic one, since any start. Nil means
+// [Monotonic].
+func WithClock(clock func() time.Duration) Option { return func(o *options) { o.clock = clock } }
+
+func withHash(h hasher) Option { return func(o *options) { o.hash = h } }
+
+// New makes a Limiter. It starts nothing and needs no closing.
+func New(opts ...Option) *Limiter {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if o.shards < 1 {
+		o.shards = DefaultShards
+	}
+	if o.maxKeys < 1 {
+		o.maxKeys = DefaultMaxKeys
+	}
+	if o.clock == nil {
+		o.clock = Monotonic
+	}
+	if o.hash == nil {
+		o.hash = newHasher()
+	}
+	n := 1 << bits.Len(uint(min(o.shards, 1<<16)-1))
+	for n > 1 && o.maxKeys/n < 1024 {
+		n /= 2
+	}
+	l := &Limiter{shards: make([]shard, n), mask: uint64(n - 1), rates: newRates(), hash: o.hash, clock: o.clock}
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.slab.Store(newSlab(0))
+		s.evicted = never
+		s.max = o.maxKeys / n
+		if i < o.maxKeys%n {
+			s.max++
+		}
+	}
+	return l
+}
+
+// Take takes cost tokens from the key's bucket if it holds them. A key that
+// is not known starts with a full bucket. A key whose limit has changed keeps
+// the tokens it has, at most the new burst. A cost of 0 only looks; a negative
+// one, one above the burst and an invalid limit are refused with a RetryAfter
+// below 0. A refusal changes nothing.
+func (l *Limiter) Take(key string, limit Limit, cost int64) Decision {
+	return l.request(l.clock(), false, Claim{key, limit, cost}, true)
+}
+
+// TakeAt is Take at the time now.
+func (l *Limiter) TakeAt(now time.Duration, key string, limit Limit, cost int64) Decision {
+	return l.request(now, true, Claim{key, limit, cost}, true)
+}
+
+// Peek looks at the key's bucket: it is Take with a cost of 0. A key that is
+// not known is not made known.
+func (l *Limiter) Peek(key string, limit Limit) Decision {
+	return l.Take(key, limit, 0)
+}
+
+// PeekAt is Peek at the time now.
+func (l *Limiter) PeekAt(now time.Duration, key string, limit Limit) Decision {
+	return l.TakeAt(now, key, limit, 0)
+}
+
+// Refund gives cost tokens back to the key's bucket, at most until it is
+// full. For a cost of 0 or less and for a key that is not known, whose bucket
+// is full, it does nothing.
+func (l *Limiter) Refund(key string, cost int64) { l.RefundAt(l.clock(), key, cost) }
+
+// RefundAt is Refund at the time now.
+func (l *Limiter) RefundAt(now time.Duration, key string, cost int64) {
+	k, s := l.locate(key)
+	if e := s.slab.Load().find(k); e == nil || l.rates.at(e.rate.Load()).refundWord(&e.tat, now, cost) {
+		return
+	}
+	// Retired in between: under the lock it cannot be.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.slab.Load().find(k); e != nil {
+		l.rates.at(e.rate.Load()).refundWord(&e.tat, now, cost)
+	}
+}
+
+// Len is the number of keys that are kept now.
+func (l *Limiter) Len() int { return l.Stats().Keys }
+
+// Stats counts what the table did since it was made.
+type Stats struct {
+	Keys     int    // kept now
+	Evicted  uint64 // full buckets dropped
+	Overflow uint64 // decisions by a shared overflow bucket
+}
+
+// Stats adds up the shards, one after the other.
+func (l *Limiter) Stats() Stats {
+	var sum Stats
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		sum.Keys += s.live
+		sum.Evicted += s.dropped
+		sum.Overflow += s.overflow.count
+		s.mu.Unlock()
+	}
+	return sum
+}
+
+func (l *Limiter) locate(key string) (id, *shard) {
+	k := l.hash(key)
+	s := &l.shards[k.lo&l.mask]
+	if k.lo == 0 { // marks an unused place
+		k.lo = ^l.mask
+	}
+	return k, s
+}
+
+// request decides one claim. With write unset it only says what would be
+// decided. An exact now is used as it is; any other may be read again after
+// waiting for a lock.
+func (l *Limiter) request(now time.Duration, exact bool, c Claim, write bool) Decision {
+	k, s := l.locate(c.Key)
+	if e := s.slab.Load().find(k); e != nil {
+		if r := l.rates.at(e.rate.Load()); r.limit == c.Limit {
+			if d, ok := r.takeWord(&e.tat, now, c.Cost, write); ok {
+				return d
+			}
+		}
+	}
+	r, err := l.rates.find(c.Limit)
+	if err != nil {
+		return refused
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !exact {
+		// Others may have dropped buckets that were full a moment after now.
+		now = max(now, l.clock())
+	}
+	e := s.slab.Load().find(k)
+	switch {
+	case e == nil:
+		return l.create(s, k, r, now, c.Cost, write)
+	case l.rates.at(e.rate.Load()).limit == c.Limit:
+		d, _ := r.takeWord(&e.tat, now, c.Cost, write)
+		return d
+	}
+	return l.change(s, k, e, r, now, c.Cost, write)
+}
+
+// create decides for a key that is not known and makes it known if the
+// decision takes something. The caller holds the shard's lock.
+func (l *Limiter) create(s *shard, k id, r *rate, now time.Duration, cost int64, write bool) Decision {
+	// The key may have been dropped when it was full, so the bucket is full
+	// not at any time, but as of then.
+	var w atomic.Int64
+	w.Store(fresh)
+	if s.evicted > never {
+		w.Store(r.units(s.evicted))
+	}
+	d, _ := r.takeWord(&w, now, cost, true)
+	if !write || cost == 0 || !d.Allowed {
+		return d
+	}
+	if !s.room(l.rates, now) {
+		return s.spill(r, now, cost)
+	}
+	s.slab.Load().put(k, w.Load(), l.rates.acquire(r))
+	s.used++
+	s.live++
+	return d
+}
+
+// change decides for a key that is known with another limit, and replaces its
+// entry if the decision takes something. The caller holds the shard's lock.
+func (l *Limiter) change(s *shard, k id, e *entry, r *rate, now time.Duration, cost int64, write bool) Decision {
+	old := l.rates.at(e.rate.Load())
+	var w atomic.Int64
+	w.Store(old.convert(e.tat.Load(), r, now))
+	d, _ := r.takeWord(&w, now, cost, true)
+	if !write || cost == 0 || !d.Allowed {
+		return d
+	}
+	// From here on no other goroutine can take from the old entry.
+	w.Store(old.convert(e.tat.Swap(retired), r, now))
+	d, _ = r.takeWord(&w, now, cost, true)
+	l.rates.release(e.rate.Load())
+	s.live--
+	s.place(l.rates, now)
+	s.slab.Load().put(k, w.Load(), l.rates.acquire(r))
+	s.used++
+	s.live++
+	return d
+}

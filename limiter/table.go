@@ -1,0 +1,192 @@
+package limiter
+
+import (
+	"math"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// An entry is one key's bucket. It holds no pointer, so the garbage collector
+// does not look into the table.
+//
+// Which key and which limit an entry is for never changes once it is
+// published. When it has to go - the key's limit changed, the bucket is full
+// and its place is wanted, the table is laid anew - its word is swapped for
+// retired, for good. Whoever finds a retired word looks further and in the end
+// under the shard's lock. So no compare-and-swap can ever succeed on a word
+// that meanwhile means something else, and no charge is lost.
+type entry struct {
+	lo   atomic.Uint64 // 0: never used; stored last
+	hi   atomic.Uint64
+	tat  atomic.Int64
+	rate atomic.Uint32 // index in rates
+	_    uint32
+}
+
+// A slab is an open-addressing table with linear probing. Places are used
+// once; it is replaced by a new one when three quarters of them are.
+type slab struct{ entries []entry }
+
+const minSlab = 8
+
+// never is before any time.
+const never = time.Duration(math.MinInt64)
+
+func (s *slab) find(k id) *entry {
+	n := uint64(len(s.entries))
+	home, _ := bits.Mul64(k.hi, n) // any number of places, not only powers of two
+	for i := home; ; {
+		e := &s.entries[i]
+		switch e.lo.Load() {
+		case 0:
+			return nil
+		case k.lo:
+			if e.hi.Load() == k.hi && e.tat.Load() != retired {
+				return e
+			}
+		}
+		if i++; i == n {
+			i = 0
+		}
+	}
+}
+
+func (s *slab) put(k id, tat int64, rate uint32) {
+	n := uint64(len(s.entries))
+	i, _ := bits.Mul64(k.hi, n)
+	for s.entries[i].lo.Load() != 0 {
+		if i++; i == n {
+			i = 0
+		}
+	}
+	e := &s.entries[i]
+	e.hi.Store(k.hi)
+	e.tat.Store(tat)
+	e.rate.Store(rate)
+	e.lo.Store(k.lo)
+}
+
+// A shard is a part of the table with a lock of its own for all that is not
+// the plain take of a known key.
+type shard struct {
+	slab atomic.Pointer[slab]
+
+	mu       sync.Mutex
+	used     int           // places of the slab that are or were used
+	live     int           // entries that are not retired
+	max      int           // of live
+	hand     int           // where the search for a full bucket goes on
+	evicted  time.Duration // the latest time at which a full bucket was dropped
+	dropped  uint64        // how many were
+	overflow struct {      // the bucket that keys share for which there is no room
+		rate  *rate
+		tat   int64
+		count uint64 // decisions it made
+	}
+	_ [40]byte // shards do not share cache lines
+}
+
+// evictWindow is how many entries one new key looks at for a full bucket.
+const evictWindow = 64
+
+// room makes a place for one more entry, if it can.
+func (s *shard) room(rs *rates, now time.Duration) bool {
+	if s.live >= s.max && !s.evict(rs, now) {
+		return false
+	}
+	s.place(rs, now)
+	return true
+}
+
+// place makes sure that the slab has an unused place.
+func (s *shard) place(rs *rates, now time.Duration) {
+	if 4*(s.used+1) > 3*len(s.slab.Load().entries) {
+		s.rebuild(rs, now)
+	}
+}
+
+// evict retires the full buckets among the next entries. A full bucket is
+// like a new one, so forgetting it gives nothing away.
+func (s *shard) evict(rs *rates, now time.Duration) bool {
+	entries := s.slab.Load().entries
+	found := false
+	for range min(evictWindow, len(entries)) {
+		if s.hand++; s.hand >= len(entries) {
+			s.hand = 0
+		}
+		e := &entries[s.hand]
+		tat := e.tat.Load()
+		if e.lo.Load() == 0 || tat == retired || !rs.at(e.rate.Load()).full(tat, now) {
+			continue
+		}
+		if e.tat.CompareAndSwap(tat, retired) {
+			s.forget(rs, e, now)
+			found = true
+		}
+	}
+	return found
+}
+
+func (s *shard) forget(rs *rates, e *entry, now time.Duration) {
+	rs.release(e.rate.Load())
+	s.live--
+	s.dropped++
+	s.evicted = max(s.evicted, now)
+}
+
+// linger is how long a full bucket is kept when the table is laid anew: a key
+// that is in use is often full when it comes, and should still be known.
+const linger = time.Minute
+
+// rebuild moves the buckets in use to a new slab, twice as large as they need.
+func (s *shard) rebuild(rs *rates, now time.Duration) {
+	old := s.slab.Load().entries
+	idle := max(now, never+linger) - linger
+	moved := make([]int, 0, s.live)
+	for i := range old {
+		e := &old[i]
+		tat := e.tat.Load()
+		if e.lo.Load() == 0 || tat == retired {
+			continue
+		}
+		if rs.at(e.rate.Load()).full(tat, idle) && e.tat.CompareAndSwap(tat, retired) {
+			s.forget(rs, e, idle)
+			continue
+		}
+		moved = append(moved, i)
+	}
+	next := newSlab(len(moved))
+	for _, i := range moved {
+		e := &old[i]
+		next.put(id{e.hi.Load(), e.lo.Load()}, e.tat.Swap(retired), e.rate.Load())
+	}
+	s.used, s.hand = len(moved), 0
+	s.slab.Store(next)
+}
+
+func newSlab(live int) *slab {
+	return &slab{entries: make([]entry, max(minSlab, 2*live))}
+}
+
+// spill charges the bucket that the keys without a place share. It takes the
+// limit of whoever asks, like a key whose limit changes.
+func (s *shard) spill(r *rate, now time.Duration, cost int64) Decision {
+	o := &s.overflow
+	var w atomic.Int64
+	switch {
+	case o.rate == nil:
+		w.Store(fresh)
+	case o.rate.limit == r.limit:
+		w.Store(o.tat)
+	default:
+		w.Store(o.rate.convert(o.tat, r, now))
+	}
+	d, _ := r.takeWord(&w, now, cost, true)
+	o.count++
+	if d.Allowed {
+		o.rate, o.tat = r, w.Load()
+	}
+	return d
+}

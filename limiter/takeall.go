@@ -1,0 +1,67 @@
+package limiter
+
+import "time"
+
+// A Claim asks for Cost tokens of Key's bucket at Limit.
+type Claim struct {
+	Key   string
+	Limit Limit
+	Cost  int64
+}
+
+// TakeAll takes what all claims ask for, or nothing. If it is allowed, the
+// decision is that of the claim with the fewest tokens left; if not, that of
+// the claim that has to wait longest. Without claims it is allowed.
+//
+// All claims are looked at before the first is taken, so a refusal changes
+// nothing. Only when another goroutine takes the same tokens in between are
+// tokens taken and given back, and a third one may be refused meanwhile.
+func (l *Limiter) TakeAll(claims ...Claim) Decision {
+	return l.takeAll(l.clock(), false, claims)
+}
+
+// TakeAllAt is TakeAll at the time now.
+func (l *Limiter) TakeAllAt(now time.Duration, claims ...Claim) Decision {
+	return l.takeAll(now, true, claims)
+}
+
+func (l *Limiter) takeAll(now time.Duration, exact bool, claims []Claim) Decision {
+	if len(claims) == 1 {
+		return l.request(now, exact, claims[0], true)
+	}
+	all := Decision{Allowed: true}
+	for i, c := range claims {
+		if d := l.request(now, exact, c, false); i == 0 || tighter(d, all) {
+			all = d
+		}
+	}
+	if !all.Allowed {
+		return all
+	}
+	for i, c := range claims {
+		d := l.request(now, exact, c, true)
+		if !d.Allowed {
+			for _, taken := range claims[:i] {
+				l.RefundAt(now, taken.Key, taken.Cost)
+			}
+			return d
+		}
+		if i == 0 || tighter(d, all) {
+			all = d
+		}
+	}
+	return all
+}
+
+// tighter reports whether a says more about what the client may do than b.
+func tighter(a, b Decision) bool {
+	switch {
+	case a.Allowed != b.Allowed:
+		return !a.Allowed
+	case !a.Allowed:
+		return b.RetryAfter >= 0 && (a.RetryAfter < 0 || a.RetryAfter > b.RetryAfter)
+	case a.Remaining != b.Remaining:
+		return a.Remaining < b.Remaining
+	}
+	return a.ResetAfter > b.ResetAfter
+}
