@@ -44,6 +44,10 @@ type APIDefinition struct {
 	CustomPluginAuthEnabled bool          `json:"custom_plugin_auth_enabled"`
 	BaseIdentityProvidedBy  AuthTypeEnum  `json:"base_identity_provided_by"`
 
+	BasicAuth struct {
+		ExtractFromBody bool `json:"extract_from_body"`
+	} `json:"basic_auth"`
+
 	Auth          AuthConfig            `json:"auth"` // deprecated in favour of AuthConfigs
 	AuthConfigs   map[string]AuthConfig `json:"auth_configs"`
 	StripAuthData bool                  `json:"strip_auth_data"`

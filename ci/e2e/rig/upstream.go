@@ -1,0 +1,112 @@
+package rig
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// An Upstream is what a gateway's APIs forward to. It answers with what it got,
+// and counts it. The client steers it through the gateway, per request:
+//
+//	X-Upstream-Status: 503     answer this status
+//	X-Upstream-Delay: 100ms    answer that much later
+type Upstream struct {
+	URL string
+
+	server *http.Server
+	mu     sync.Mutex
+	hits   map[hit]int
+}
+
+type hit struct{ path, key string }
+
+// An Echo is the body of an upstream's answer.
+type Echo struct {
+	Method string      `json:"method"`
+	Path   string      `json:"path"`
+	Query  string      `json:"query"`
+	Header http.Header `json:"header"`
+}
+
+func startUpstream() (*Upstream, error) {
+	u := &Upstream{hits: make(map[hit]int)}
+	var err error
+	u.server, u.URL, err = serve(http.HandlerFunc(u.answer))
+	return u, err
+}
+
+func (u *Upstream) answer(w http.ResponseWriter, r *http.Request) {
+	u.mu.Lock()
+	u.hits[hit{r.URL.Path, r.Header.Get("Authorization")}]++
+	u.mu.Unlock()
+	if d, err := time.ParseDuration(r.Header.Get("X-Upstream-Delay")); err == nil {
+		select {
+		case <-time.After(d):
+		case <-r.Context().Done():
+			return
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Upstream", "yes")
+	if code, err := strconv.Atoi(r.Header.Get("X-Upstream-Status")); err == nil {
+		w.WriteHeader(code)
+	}
+	_ = json.NewEncoder(w).Encode(Echo{r.Method, r.URL.Path, r.URL.RawQuery, r.Header})
+}
+
+// Hits counts the requests that have arrived under a path.
+func (u *Upstream) Hits(path string) int {
+	return u.count(func(h hit) bool { return strings.HasPrefix(h.path, path) })
+}
+
+// HitsOf counts those that carried the key in their Authorization header.
+func (u *Upstream) HitsOf(path, key string) int {
+	return u.count(func(h hit) bool { return strings.HasPrefix(h.path, path) && h.key == key })
+}
+
+func (u *Upstream) count(wanted func(hit) bool) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	sum := 0
+	for h, n := range u.hits {
+		if wanted(h) {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// serve runs a handler on a free loopback port until its server is closed.
+func serve(h http.Handler) (server *http.Server, url string, err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", err
+	}
+	server = &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			panic(err) // a listener of our own does not fail
+		}
+	}()
+	return server, "http://" + listener.Addr().String(), nil
+}
+
+// freePorts returns ports that nobody listens on at the moment.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer listener.Close()
+		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}

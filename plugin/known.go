@@ -1,0 +1,73 @@
+package plugin
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A grant is what was learned of a credential that the gateway accepted. It
+// does not change, but for the time of the next look.
+type grant struct {
+	who      id        // the session's identity
+	from     *settings // of the API, when it was learned
+	inputs   inputs    // what the rule was made from
+	rule     rule
+	lookedAt atomic.Int64
+}
+
+// due reports, to one request in every refresh, that the session should be
+// looked at again.
+func (g *grant) due(now time.Duration) bool {
+	last := g.lookedAt.Load()
+	return now-time.Duration(last) >= g.from.refresh && g.lookedAt.CompareAndSwap(last, int64(now))
+}
+
+// known holds a grant for each known credential of each API, by its id; never
+// the credential itself. Forgetting one costs its next request no more than
+// being authenticated before it is limited.
+type known struct {
+	shards [256]struct {
+		sync.RWMutex
+		grants map[id]*grant
+		_      [32]byte
+	}
+	max int // of each shard
+}
+
+func newKnown(most int) *known {
+	k := &known{}
+	k.max = max(1, most/len(k.shards))
+	for i := range k.shards {
+		k.shards[i].grants = make(map[id]*grant)
+	}
+	return k
+}
+
+func (k *known) find(c id) *grant {
+	s := &k.shards[c.lo%uint64(len(k.shards))]
+	s.RLock()
+	g := s.grants[c]
+	s.RUnlock()
+	return g
+}
+
+func (k *known) put(c id, g *grant) {
+	s := &k.shards[c.lo%uint64(len(k.shards))]
+	s.Lock()
+	defer s.Unlock()
+	if _, replaces := s.grants[c]; !replaces && len(s.grants) >= k.max {
+		for any := range s.grants {
+			delete(s.grants, any)
+			break
+		}
+	}
+	s.grants[c] = g
+}
+
+func (k *known) forget(c id) {
+	s := &k.shards[c.lo%uint64(len(k.shards))]
+	s.Lock()
+	delete(s.grants, c)
+	s.Unlock()
+}

@@ -1,0 +1,68 @@
+package plugin
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"tokenbucket.internal/limiter"
+	"tokenbucket.internal/limiter/httplimit"
+)
+
+// warner writes to the gateway's log, the same thing at most once a minute.
+type warner struct {
+	log    *logrus.Entry
+	recent *limiter.Limiter
+	faults atomic.Uint64
+}
+
+var onceAMinute = limiter.Limit{Tokens: 1, Period: time.Minute, Burst: 1}
+
+func newWarner(log *logrus.Entry, clock func() time.Duration) *warner {
+	return &warner{log: log, recent: limiter.New(limiter.WithMaxKeys(4096), limiter.WithClock(clock))}
+}
+
+// about warns of something, unless it did within the last minute.
+func (w *warner) about(what id, format string, args ...any) {
+	if w.recent.Take(what.key(), onceAMinute, 1).Allowed {
+		w.log.Warningf(format, args...)
+	}
+}
+
+// masked shows the end of a key that is long enough to stay a secret.
+func masked(key string) string {
+	if len(key) < 12 {
+		return "****"
+	}
+	return "****" + key[len(key)-4:]
+}
+
+// recovered turns a panic of a hook into what on_fault says. A nil w means
+// that it is too late to refuse.
+func (e *engine) recovered(hook string, w http.ResponseWriter, r *http.Request) {
+	fault := recover()
+	if fault == nil {
+		return
+	}
+	n := e.warn.faults.Add(1)
+	closed := w != nil && e.closedOnFault(r)
+	verdict := "let it pass"
+	if closed {
+		verdict = "refused it"
+	}
+	e.warn.about(hash(hook), "%s failed and %s, %d faults so far: %v", hook, verdict, n, fault)
+	if closed {
+		httplimit.Answer(w, r, http.StatusServiceUnavailable,
+			"{\n    \"error\": \"Rate limiter unavailable\"\n}\n",
+			"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<error>Rate limiter unavailable</error>\n")
+	}
+}
+
+// closedOnFault is false if the fault is in the settings themselves.
+func (e *engine) closedOnFault(r *http.Request) (closed bool) {
+	defer func() { _ = recover() }()
+	s := e.apis.of(r)
+	return s != nil && s.closedOnFault
+}
