@@ -90,7 +90,8 @@ func New(opts ...Option) *Limiter {
 // is not known starts with a full bucket. A key whose limit has changed keeps
 // the tokens it has, at most the new burst. A cost of 0 only looks; a negative
 // one, one above the burst and an invalid limit are refused with a RetryAfter
-// below 0. A refusal changes nothing.
+// below 0. A refusal takes nothing and, but for a change of limit, writes
+// nothing.
 func (l *Limiter) Take(key string, limit Limit, cost int64) Decision {
 	return l.request(l.clock(), false, Claim{key, limit, cost}, true)
 }
@@ -219,19 +220,20 @@ func (l *Limiter) create(s *shard, k id, r *rate, now time.Duration, cost int64,
 	return d
 }
 
-// change decides for a key that is known with another limit, and replaces its
-// entry if the decision takes something. The caller holds the shard's lock.
+// change decides for a key that is known with another limit. Its entry is
+// replaced even if the decision is a refusal: from now on the bucket refills at
+// the new rate. The caller holds the shard's lock.
 func (l *Limiter) change(s *shard, k id, e *entry, r *rate, now time.Duration, cost int64, write bool) Decision {
 	old := l.rates.at(e.rate.Load())
 	var w atomic.Int64
-	w.Store(old.convert(e.tat.Load(), r, now))
-	d, _ := r.takeWord(&w, now, cost, true)
-	if !write || cost == 0 || !d.Allowed {
+	if !write || cost <= 0 || cost > r.limit.Burst {
+		w.Store(old.convert(e.tat.Load(), r, now))
+		d, _ := r.takeWord(&w, now, cost, true)
 		return d
 	}
 	// From here on no other goroutine can take from the old entry.
 	w.Store(old.convert(e.tat.Swap(retired), r, now))
-	d, _ = r.takeWord(&w, now, cost, true)
+	d, _ := r.takeWord(&w, now, cost, true)
 	l.rates.release(e.rate.Load())
 	s.live--
 	s.place(l.rates, now)

@@ -190,9 +190,9 @@ func TestRaiseDoesNotRefill(t *testing.T) {
 	l.TakeAt(0, "k", low, 5)
 	play(t, func(now time.Duration, cost int64) Decision { return l.TakeAt(now, "k", high, cost) }, []step{
 		{0, 1, false, 0, 10 * time.Millisecond},
-		{10 * time.Millisecond, 1, false, 0, 9900 * time.Microsecond}, // the refusal above changed nothing
-		{sec, 1, true, 0, 0},
-		{2 * sec, 100, true, 0, 0},
+		{10*time.Millisecond - 1, 1, false, 0, 1},
+		{10 * time.Millisecond, 1, true, 0, 0},
+		{sec, 99, true, 0, 0},
 	})
 }
 

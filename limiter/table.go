@@ -185,8 +185,6 @@ func (s *shard) spill(r *rate, now time.Duration, cost int64) Decision {
 	}
 	d, _ := r.takeWord(&w, now, cost, true)
 	o.count++
-	if d.Allowed {
-		o.rate, o.tat = r, w.Load()
-	}
+	o.rate, o.tat = r, w.Load()
 	return d
 }

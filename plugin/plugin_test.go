@@ -1,0 +1,113 @@
+package plugin
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/TykTechnologies/tyk/apidef"
+	"github.com/TykTechnologies/tyk/ctx"
+)
+
+// faulty is a host whose limiter is gone, so that every take panics.
+func faulty(t *testing.T) *host {
+	h := newHost(t)
+	h.e.limits = nil
+	return h
+}
+
+func TestFaultOpensOrCloses(t *testing.T) { // H22
+	for onFault, want := range map[string]int{"open": 200, "closed": 503} {
+		h := faulty(t)
+		r := httptest.NewRequest("GET", "/", nil)
+		api := &apidef.APIDefinition{APIID: "a", UseKeylessAccess: true, ConfigData: limits(meta{"anonymous": "1/s", "on_fault": onFault})}
+		ctx.SetDefinition(r, api)
+		for range 3 {
+			w := httptest.NewRecorder()
+			func() {
+				defer h.e.recovered("RateLimitPre", w, r)
+				h.e.pre(w, r)
+			}()
+			if w.Code != want || want == 503 && !json.Valid(w.Body.Bytes()) {
+				t.Errorf("%s: %d %s", onFault, w.Code, w.Body)
+			}
+		}
+		if n := h.e.warn.faults.Load(); n != 3 {
+			t.Errorf("%d faults counted", n)
+		}
+		if n := strings.Count(h.log.String(), "RateLimitPre failed"); n != 1 {
+			t.Errorf("logged %d times:\n%s", n, h.log.String())
+		}
+	}
+}
+
+func TestFaultInTheResponseHookChangesNothing(t *testing.T) {
+	h := newHost(t)
+	func() {
+		defer h.e.recovered("RateLimitResponse", nil, httptest.NewRequest("GET", "/", nil))
+		panic("x")
+	}()
+	if h.e.warn.faults.Load() != 1 {
+		t.Error("not counted")
+	}
+}
+
+// The exported hooks never panic, whatever the gateway hands over.
+func TestExportedHooksSurviveOddRequests(t *testing.T) {
+	for _, r := range []*http.Request{httptest.NewRequest("GET", "/", nil), {Header: http.Header{}}, {}} {
+		w := httptest.NewRecorder()
+		Pre(w, r)
+		PostKeyAuth(w, r)
+		Response(w, nil, r)
+		Response(w, &http.Response{}, r)
+		if w.Code != 200 {
+			t.Errorf("%d", w.Code)
+		}
+	}
+}
+
+func TestNoGoroutineInTheDefaultSetUp(t *testing.T) {
+	before := runtime.NumGoroutine()
+	h := newHost(t)
+	p, _ := readProcess(func(string) string { return "" })
+	h.e = newEngine(p, h.e.warn.log)
+	h.key("k", meta{"ratelimit": "1/h burst 5"})
+	h.expect(h.codes(50, func() outcome { return h.send(keyed("a", nil), get("k")) }), "map[200:5 429:45]")
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines, %d before", after, before)
+	}
+}
+
+// BenchmarkRateLimitPre is the whole pre hook for a known credential.
+func BenchmarkRateLimitPre(b *testing.B) {
+	for name, limit := range map[string]string{"admit": "1000000000/s", "refuse": "1/d"} {
+		b.Run(name, func(b *testing.B) {
+			t := &testing.T{}
+			h := newHost(t)
+			p, _ := readProcess(func(string) string { return "" })
+			h.e = newEngine(p, h.e.warn.log)
+			api := keyed("a", nil)
+			h.key("k", meta{"ratelimit": limit})
+			r := get("k")
+			h.send(api, r)
+			fresh := get("k")
+			ctx.SetDefinition(fresh, api)
+			w := discard{http.Header{}}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				request := *fresh
+				h.e.pre(w, &request)
+			}
+		})
+	}
+}
+
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header         { return d.header }
+func (d discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d discard) WriteHeader(int)             {}
