@@ -141,6 +141,14 @@ func resolution(interval uint64) uint64 {
 
 // units converts a clock reading, rounding down.
 func (r *rate) units(now time.Duration) int64 {
+	if r.grain == 1 && now <= r.horizon && now >= -r.horizon {
+		return int64(now) * r.scale // small enough to be inlined
+	}
+	return r.unusual(now)
+}
+
+// unusual is units for coarse limits and beyond the horizon.
+func (r *rate) unusual(now time.Duration) int64 {
 	now = min(max(now, -r.horizon), r.horizon)
 	if r.grain == 1 {
 		return int64(now) * r.scale

@@ -89,7 +89,7 @@ func (h *host) run(keyless bool, r *http.Request) outcome {
 			return out
 		}
 		copied := *session
-		ctx.SetSession(r, &copied, false, false)
+		*r = *r.WithContext(context.WithValue(r.Context(), ctx.SessionData, &copied))
 		if h.e.postKeyAuth(w, r); done() {
 			return out
 		}

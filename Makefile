@@ -1,0 +1,85 @@
+# Everything that this project does is a target here; `make` lists them.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+DIST        := dist
+PLUGIN      := $(DIST)/tokenbucket.so
+MODULES     := . ci/tykapi ci/devgateway ci/e2e ci/bench
+TYK_VERSION ?=
+TYK_SRC     ?=
+TYK_BIN     ?=
+PORT        ?= 8080
+KEY         ?=
+
+# The development gateway loads only what was built as it was itself.
+GOBUILD     := go build -trimpath -tags=goplugin
+
+export TYK_SRC TYK_BIN PORT
+export PLUGIN_SO  := $(abspath $(PLUGIN))
+export BUNDLE     := $(abspath $(DIST)/bundle)
+export DEVGATEWAY := $(abspath $(DIST)/devgateway)
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  \1|/' | column -t -s'|'
+
+.PHONY: run
+run: tools plugin ## serve the demo on 127.0.0.1:8080 (PORT=) until Ctrl-C
+	@exec $(DIST)/demo
+
+.PHONY: demo
+demo: tools plugin ## ten seconds of traffic on the demo, and what came of it
+	@exec $(DIST)/demo -traffic 10s
+
+.PHONY: test
+test: check unit e2e ## everything: vet, unit tests with the race detector, end to end
+
+.PHONY: check
+check: ## gofmt and go vet in every module
+	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted; run gofmt -w on:"; echo "$$unformatted"; exit 1; }
+	@for m in $(MODULES); do echo "vet $$m"; (cd $$m && go vet ./...); done
+
+.PHONY: unit
+unit: ## unit tests with the race detector; with TYK_SRC= the plugin's against Tyk's own packages too
+	go test -race ./...
+	go test -run 'Memory|ManyRandom' ./limiter
+	cd ci/tykapi && go test -race ./...
+	cd ci/devgateway && go test -race ./...
+	@if [ -n "$(TYK_SRC)" ]; then ci/compile/workspace -test "$(TYK_SRC)"; fi
+
+.PHONY: e2e
+e2e: tools plugin ## the end-to-end suite; with TYK_BIN= and TYK_SRC= on a real gateway
+	cd ci/e2e && go test -count=1 ./...
+
+.PHONY: plugin
+plugin: ## the .so: for the development gateway, or TYK_SRC=dir, or TYK_VERSION=v5.14.0 with Docker
+	@mkdir -p $(DIST)
+	@if [ -n "$(TYK_VERSION)" ]; then ci/compile/image "$(DIST)" "$(TYK_VERSION)"; \
+	elif [ -n "$(TYK_SRC)" ]; then ci/compile/workspace "$(TYK_SRC)" "$(PLUGIN)"; \
+	else $(GOBUILD) -buildmode=plugin -o $(PLUGIN) . && echo "$(PLUGIN): for the development gateway"; fi
+
+.PHONY: bundle
+bundle: tools plugin ## the bundle zip of the .so files in dist; KEY=private.pem signs it
+	$(DIST)/bundle build -manifest manifest.json $(if $(KEY),-key $(KEY)) -o $(DIST)/tokenbucket.zip $(DIST)/tokenbucket*.so
+
+.PHONY: tools
+tools: ## the commands that the other targets use
+	@mkdir -p $(DIST)
+	@go build -o $(DIST)/bundle ./bundle
+	@cd ci/devgateway && $(GOBUILD) -o ../../$(DIST)/devgateway .
+	@cd ci/e2e && go build -o ../../$(DIST)/demo ./demo
+
+.PHONY: bench
+bench: ## benchmarks, and the ratios to golang.org/x/time/rate
+	go test -run '^$$' -bench 'TokenBucket|RateLimit' -benchmem ./...
+	cd ci/bench && go run .
+
+.PHONY: lint
+lint: check ## check, and staticcheck
+	@for m in $(MODULES); do echo "staticcheck $$m"; (cd $$m && go run honnef.co/go/tools/cmd/staticcheck@2025.1.1 ./...); done
+
+.PHONY: clean
+clean: ## remove what the targets made
+	rm -rf $(DIST)
