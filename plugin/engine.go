@@ -8,12 +8,8 @@ import (
 	"github.com/TykTechnologies/tyk/request"
 	"github.com/TykTechnologies/tyk/user"
 
-	"tokenbucket.internal/limiter"
 	"tokenbucket.internal/limiter/httplimit"
 )
-
-// policyName is what clients are told the limit is called.
-const policyName = "default"
 
 // pre enforces what is known. A request that it does not refuse may have paid,
 // which its mark says.
@@ -23,11 +19,11 @@ func (e *engine) pre(w http.ResponseWriter, r *http.Request) {
 	}
 	s := e.apis.of(r)
 	if s.keyless {
-		limit := s.anonymous
-		if limit == nil {
-			limit = s.byDefault
+		policy := s.anonymous
+		if policy == nil {
+			policy = s.byDefault
 		}
-		e.anonymous(w, r, s, limit)
+		e.anonymous(w, r, s, policy)
 		return
 	}
 	c, shown := s.credential(r)
@@ -41,13 +37,13 @@ func (e *engine) pre(w http.ResponseWriter, r *http.Request) {
 	// One request in a while goes on to authentication even if it is above the
 	// limit, so that a limit that was raised is learned.
 	look := g.due(e.clock())
-	d := e.limits.Take(g.rule.bucket, g.rule.limit, 1)
+	d := e.limits.Take(g.rule.bucket, g.rule.policy.Limit(), 1)
 	switch {
 	case d.Allowed:
-		m := &mark{bucket: g.rule.bucket, policy: httplimit.Policy{Name: policyName, Limit: g.rule.limit}, decision: d, grant: g}
+		m := &mark{rule: g.rule, decision: d, grant: g}
 		m.leave(r)
 	case !look:
-		refuse(w, r, g.rule.limit, d)
+		httplimit.Refuse(w, r, g.rule.policy, d, 0)
 	}
 }
 
@@ -71,15 +67,15 @@ func (e *engine) postKeyAuth(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rule, ok := e.learn(r, s, session, key, who, in)
-	if ok && e.paid(r, rule) && (m.grant == nil || m.policy.Limit == rule.limit) {
+	if ok && e.paid(r, rule) && (m.grant == nil || m.rule.policy.Limit() == rule.policy.Limit()) {
 		return
 	}
 	if m != nil && m.grant != nil {
 		// In pre it paid for somebody else, or at a limit that is out of date.
-		e.limits.Refund(m.bucket, 1)
+		e.limits.Refund(m.rule.bucket, 1)
 	}
 	if ok {
-		e.take(w, r, rule.bucket, rule.limit)
+		e.take(w, r, rule)
 	}
 }
 
@@ -103,23 +99,23 @@ func (e *engine) learn(r *http.Request, s *settings, session *user.SessionState,
 }
 
 // anonymous limits a request without a session by its client's address.
-func (e *engine) anonymous(w http.ResponseWriter, r *http.Request, s *settings, limit *limiter.Limit) {
-	if limit == nil {
+func (e *engine) anonymous(w http.ResponseWriter, r *http.Request, s *settings, policy *httplimit.Policy) {
+	if policy == nil {
 		return
 	}
-	bucket := addressIDs.with(hash(request.RealIP(r))).with(s.id).key()
-	if !e.paid(r, rule{bucket: bucket}) {
-		e.take(w, r, bucket, *limit)
+	rule := rule{policy, addressIDs.with(hash(request.RealIP(r))).with(s.id).key()}
+	if !e.paid(r, rule) {
+		e.take(w, r, rule)
 	}
 }
 
-func (e *engine) take(w http.ResponseWriter, r *http.Request, bucket string, limit limiter.Limit) {
-	d := e.limits.Take(bucket, limit, 1)
+func (e *engine) take(w http.ResponseWriter, r *http.Request, rule rule) {
+	d := e.limits.Take(rule.bucket, rule.policy.Limit(), 1)
 	if !d.Allowed {
-		refuse(w, r, limit, d)
+		httplimit.Refuse(w, r, rule.policy, d, 0)
 		return
 	}
-	m := &mark{bucket: bucket, policy: httplimit.Policy{Name: policyName, Limit: limit}, decision: d}
+	m := &mark{rule: rule, decision: d}
 	m.leave(r)
 }
 
@@ -129,12 +125,8 @@ func (e *engine) response(res *http.Response, r *http.Request) {
 		if res.Header == nil {
 			res.Header = make(http.Header)
 		}
-		httplimit.SetRateLimit(res.Header, m.policy, m.decision)
+		httplimit.SetRateLimit(res.Header, m.rule.policy, m.decision)
 	}
-}
-
-func refuse(w http.ResponseWriter, r *http.Request, limit limiter.Limit, d limiter.Decision) {
-	httplimit.Refuse(w, r, httplimit.Policy{Name: policyName, Limit: limit}, d, 0)
 }
 
 // skipped reports a loop of the gateway's onto the same API: the request has
@@ -153,7 +145,7 @@ func checksLimits(r *http.Request) bool {
 // or before the gateway looped it to this API.
 func (e *engine) paid(r *http.Request, rule rule) bool {
 	m := markOf(r)
-	return m != nil && m.bucket == rule.bucket && !checksLimits(r)
+	return m != nil && m.rule.bucket == rule.bucket && !checksLimits(r)
 }
 
 // sessionKey is the canonical name of the key that was accepted, "" if none

@@ -12,13 +12,21 @@ import (
 	"github.com/TykTechnologies/tyk/user"
 
 	"tokenbucket.internal/limiter"
+	"tokenbucket.internal/limiter/httplimit"
 )
 
 // A rule is the limit that applies to a session on an API, and the bucket that
 // it is taken from.
 type rule struct {
-	limit  limiter.Limit
+	policy *httplimit.Policy
 	bucket string
+}
+
+// policyName is what clients are told the limit is called.
+const policyName = "default"
+
+func newRule(limit limiter.Limit, bucket id) rule {
+	return rule{httplimit.NewPolicy(policyName, limit), bucket.key()}
 }
 
 // inputs are the parts of a session that its rule is made from.
@@ -97,7 +105,7 @@ func (s *settings) ruleFor(who, org id, in inputs, unusable func(field string, e
 		}
 		limit, err := limitFrom(field.rate, field.per, field.burst)
 		if err == nil {
-			return rule{limit, owner.key()}, true
+			return newRule(limit, owner), true
 		}
 		unusable(field.name, err)
 	}
@@ -107,12 +115,12 @@ func (s *settings) ruleFor(who, org id, in inputs, unusable func(field string, e
 			if in.tykScope != "" {
 				owner = owner.with(hash(in.tykScope))
 			}
-			return rule{limit, owner.key()}, true
+			return newRule(limit, owner), true
 		}
 		unusable("rate and per", err)
 	}
 	if s.byDefault != nil {
-		return rule{*s.byDefault, owner.with(s.id).key()}, true
+		return rule{s.byDefault, owner.with(s.id).key()}, true
 	}
 	return rule{}, false
 }

@@ -5,15 +5,13 @@ import (
 	"net/http"
 
 	"tokenbucket.internal/limiter"
-	"tokenbucket.internal/limiter/httplimit"
 )
 
-// A mark is left in the context of a request that has paid: which bucket, and
-// what was left in it.
+// A mark is left in the context of a request that has paid: by which rule,
+// and what was left in the bucket.
 type mark struct {
 	context.Context
-	bucket   string
-	policy   httplimit.Policy
+	rule     rule
 	decision limiter.Decision
 	grant    *grant // by which pre let it pass; nil if it paid later
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/TykTechnologies/tyk/apidef/oas"
 	"github.com/TykTechnologies/tyk/ctx"
 
-	"tokenbucket.internal/limiter"
+	"tokenbucket.internal/limiter/httplimit"
 )
 
 // settings are what the plugin needs to know of an API.
@@ -24,9 +24,9 @@ type settings struct {
 	keyless bool
 	sources []source // of credentials; none if they must not be learned
 
-	byDefault     *limiter.Limit // for keys without a limit of their own
-	anonymous     *limiter.Limit // for requests without a key
-	refresh       time.Duration  // how often a drained key is looked at again
+	byDefault     *httplimit.Policy // for keys without a limit of their own
+	anonymous     *httplimit.Policy // for requests without a key
+	refresh       time.Duration     // how often a drained key is looked at again
 	closedOnFault bool
 }
 
@@ -67,9 +67,9 @@ func (s *settings) set(name string, value any) error {
 			return err
 		}
 		if name == "default" {
-			s.byDefault = &limit
+			s.byDefault = httplimit.NewPolicy(policyName, limit)
 		} else {
-			s.anonymous = &limit
+			s.anonymous = httplimit.NewPolicy(policyName, limit)
 		}
 	case "refresh":
 		d, err := duration(value)

@@ -10,28 +10,65 @@ import (
 	"tokenbucket.internal/limiter"
 )
 
-// A Policy is a limit with the name that clients are told.
+// A Policy is a limit with the name that clients are told. It is made once and
+// used for many answers.
 type Policy struct {
-	Name  string // printable ASCII; other characters become "?"
-	Limit limiter.Limit
+	limit       limiter.Limit
+	name, whole string // the name quoted; the RateLimit-Policy field
+	burst       string
 }
+
+// NewPolicy makes a policy. The name is printable ASCII; other characters
+// become "?".
+func NewPolicy(name string, l limiter.Limit) *Policy {
+	quoted := quote(name)
+	q, w := quota(l)
+	return &Policy{
+		limit: l,
+		name:  quoted,
+		whole: quoted + ";q=" + integer(q) + ";w=" + integer(w),
+		burst: integer(l.Burst),
+	}
+}
+
+// Limit is the policy's limit.
+func (p *Policy) Limit() limiter.Limit { return p.limit }
+
+// The fields, as http.Header spells them.
+const (
+	rateLimit       = "Ratelimit"
+	rateLimitPolicy = "Ratelimit-Policy"
+	xLimit          = "X-Ratelimit-Limit"
+	xRemaining      = "X-Ratelimit-Remaining"
+	xReset          = "X-Ratelimit-Reset"
+	retryAfter      = "Retry-After"
+)
 
 // SetRateLimit sets the RateLimit-Policy and RateLimit fields of
 // draft-ietf-httpapi-ratelimit-headers-11: what the policy allows in how many
 // seconds, and how many tokens are left and in how many seconds all are.
-func SetRateLimit(h http.Header, p Policy, d limiter.Decision) {
-	name := quote(p.Name)
-	q, w := quota(p.Limit)
-	h.Set("RateLimit-Policy", name+";q="+integer(q)+";w="+integer(w))
-	h.Set("RateLimit", name+";r="+integer(d.Remaining)+";t="+integer(seconds(d.ResetAfter)))
+func SetRateLimit(h http.Header, p *Policy, d limiter.Decision) {
+	values := make([]string, 2)
+	h[rateLimitPolicy] = field(values, 0, p.whole)
+	text := append(make([]byte, 0, 64), p.name...)
+	text = appendInteger(append(text, ";r="...), d.Remaining)
+	text = appendInteger(append(text, ";t="...), seconds(d.ResetAfter))
+	h[rateLimit] = field(values, 1, string(text))
 }
 
 // SetXRateLimit sets the older X-RateLimit fields: the size of the bucket, the
 // tokens left in it and the unix time, in seconds, when it is full.
-func SetXRateLimit(h http.Header, p Policy, d limiter.Decision, now time.Time) {
-	h.Set("X-RateLimit-Limit", integer(p.Limit.Burst))
-	h.Set("X-RateLimit-Remaining", integer(d.Remaining))
-	h.Set("X-RateLimit-Reset", integer(now.Unix()+seconds(d.ResetAfter)))
+func SetXRateLimit(h http.Header, p *Policy, d limiter.Decision, now time.Time) {
+	values := make([]string, 3)
+	h[xLimit] = field(values, 0, p.burst)
+	h[xRemaining] = field(values, 1, integer(d.Remaining))
+	h[xReset] = field(values, 2, integer(now.Unix()+seconds(d.ResetAfter)))
+}
+
+// field makes one field's values of a place in the array that all share.
+func field(values []string, i int, value string) []string {
+	values[i] = value
+	return values[i : i+1 : i+1]
 }
 
 // SetRetryAfter sets Retry-After to the whole seconds after which the request
@@ -46,7 +83,7 @@ func SetRetryAfter(h http.Header, d limiter.Decision, jitter time.Duration) {
 	if more := seconds(jitter); more > 0 {
 		wait += rand.Int64N(more + 1)
 	}
-	h.Set("Retry-After", integer(wait))
+	h[retryAfter] = []string{integer(wait)}
 }
 
 // quota is the limit as a quota for a window of whole seconds, rounded down.
@@ -68,9 +105,11 @@ func seconds(d time.Duration) int64 {
 }
 
 // integer writes an integer of a structured field, which has 15 digits.
-func integer(n int64) string {
-	return strconv.FormatInt(min(max(n, 0), 999_999_999_999_999), 10)
-}
+func integer(n int64) string { return strconv.FormatInt(fit(n), 10) }
+
+func appendInteger(b []byte, n int64) []byte { return strconv.AppendInt(b, fit(n), 10) }
+
+func fit(n int64) int64 { return min(max(n, 0), 999_999_999_999_999) }
 
 // quote writes a string of a structured field.
 func quote(s string) string {

@@ -6,6 +6,7 @@ package httplimit
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -42,7 +43,7 @@ func Middleware(l *limiter.Limiter, limit limiter.Limit, key func(*http.Request)
 	for _, opt := range opts {
 		opt(&o)
 	}
-	p := Policy{o.name, limit}
+	p := NewPolicy(o.name, limit)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			d := l.Take(key(r), limit, 1)
@@ -64,7 +65,7 @@ const (
 
 // Refuse answers 429 with all header fields and a body: XML for a request
 // that has an XML body, otherwise JSON.
-func Refuse(w http.ResponseWriter, r *http.Request, p Policy, d limiter.Decision, jitter time.Duration) {
+func Refuse(w http.ResponseWriter, r *http.Request, p *Policy, d limiter.Decision, jitter time.Duration) {
 	h := w.Header()
 	SetRateLimit(h, p, d)
 	SetXRateLimit(h, p, d, time.Now())
@@ -82,10 +83,13 @@ func Answer(w http.ResponseWriter, r *http.Request, status int, json, xml string
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", integer(int64(len(body))))
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(body)) // the client may be gone
+	_, _ = io.WriteString(w, body) // the client may be gone
 }
 
 func isXML(contentType string) bool {
+	if contentType == "" {
+		return false
+	}
 	mediaType, _, _ := strings.Cut(contentType, ";")
 	switch strings.ToLower(strings.TrimSpace(mediaType)) {
 	case "application/xml", "text/xml", "application/soap+xml":

@@ -55,7 +55,7 @@ func TestSetRateLimit(t *testing.T) {
 		{"a\"b\\c\nü", limiter.Limit{Tokens: 1e17, Period: 2e8 * s, Burst: 1e17}, limiter.Decision{Remaining: 1e17}, `"a\"b\\c??";q=999999999999999;w=200000000`, `"a\"b\\c??";r=999999999999999;t=0`},
 	} {
 		h := http.Header{}
-		httplimit.SetRateLimit(h, httplimit.Policy{Name: c.name, Limit: c.limit}, c.d)
+		httplimit.SetRateLimit(h, httplimit.NewPolicy(c.name, c.limit), c.d)
 		if got := h.Get("RateLimit-Policy"); got != c.policy {
 			t.Errorf("%v: policy %s, want %s", c.limit, got, c.policy)
 		}
@@ -67,7 +67,7 @@ func TestSetRateLimit(t *testing.T) {
 
 func TestSetXRateLimit(t *testing.T) {
 	h := http.Header{}
-	p := httplimit.Policy{Limit: limiter.Limit{Tokens: 10, Period: time.Second, Burst: 25}}
+	p := httplimit.NewPolicy("", limiter.Limit{Tokens: 10, Period: time.Second, Burst: 25})
 	httplimit.SetXRateLimit(h, p, limiter.Decision{Remaining: 3, ResetAfter: 2200 * time.Millisecond}, time.Unix(1000, 999))
 	for name, want := range map[string]string{"Limit": "25", "Remaining": "3", "Reset": "1003"} {
 		if got := h.Get("X-RateLimit-" + name); got != want {
@@ -110,7 +110,7 @@ func TestJitterSpreadsRetryAfter(t *testing.T) {
 }
 
 func TestRefuseAnswersInTheFormOfTheRequest(t *testing.T) {
-	p := httplimit.Policy{Name: "default", Limit: limiter.Limit{Tokens: 1, Period: time.Second, Burst: 1}}
+	p := httplimit.NewPolicy("default", limiter.Limit{Tokens: 1, Period: time.Second, Burst: 1})
 	for contentType, xmlBody := range map[string]bool{
 		"": false, "application/json": false, "text/plain": false, "not a type;;": false,
 		"application/xml": true, "text/xml; charset=utf-8": true, "Application/SOAP+XML": true,
