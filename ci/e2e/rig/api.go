@@ -132,7 +132,7 @@ func (a API) global(so string) Object {
 
 // write puts the definition where the gateway looks for it.
 func (a API) write(dir, upstream, so string) error {
-	file := filepath.Join(dir, a.ID)
+	file := filepath.Join(dir, a.ID+".api") // an id may itself end in -oas
 	if a.OAS {
 		if err := writeJSON(file+"-oas.json", a.document(upstream, so)); err != nil {
 			return err

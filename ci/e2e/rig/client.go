@@ -3,6 +3,7 @@ package rig
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -107,6 +108,11 @@ func (g *Gateway) admin(ctx context.Context, method, path string, body, answer a
 	return json.Unmarshal([]byte(r.Body), answer)
 }
 
+// final is an error that no waiting mends.
+type final struct{ error }
+
+func (f final) Unwrap() error { return f.error }
+
 // Until calls a condition every few milliseconds until it returns nil; when the
 // time is up, it returns the condition's last error.
 func Until(ctx context.Context, limit time.Duration, condition func() error) error {
@@ -118,6 +124,9 @@ func Until(ctx context.Context, limit time.Duration, condition func() error) err
 		err := condition()
 		if err == nil {
 			return nil
+		}
+		if stop := (final{}); errors.As(err, &stop) {
+			return stop.error
 		}
 		select {
 		case <-tick.C:

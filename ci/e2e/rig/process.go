@@ -23,7 +23,7 @@ type process struct {
 func startProcess(name string, cmd *exec.Cmd, log *Log) (*process, error) {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.WaitDelay = time.Second
-	ownGroup(cmd)
+	cmd.SysProcAttr = processAttributes()
 	p := &process{name: name, cmd: cmd, log: log, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
@@ -64,15 +64,22 @@ func (p *process) stop() {
 	<-p.done
 }
 
-func ownGroup(cmd *exec.Cmd) {
-	cmd.SysProcAttr = processAttributes()
-	cmd.Cancel = func() error { return signalGroup(cmd, syscall.SIGKILL) }
-}
-
 func signalGroup(cmd *exec.Cmd, sig syscall.Signal) error {
 	err := syscall.Kill(-cmd.Process.Pid, sig)
 	if errors.Is(err, syscall.ESRCH) {
 		return nil
 	}
 	return err
+}
+
+// Memory returns the gateway's resident memory in bytes.
+func (g *Gateway) Memory() (int64, error) {
+	g.mu.Lock()
+	p := g.processes[len(g.processes)-1] // started last
+	g.mu.Unlock()
+	n, err := residentMemory(p.cmd.Process.Pid)
+	if err != nil {
+		return 0, fmt.Errorf("rig: memory of %s: %w", p.name, err)
+	}
+	return n, nil
 }

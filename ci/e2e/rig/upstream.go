@@ -24,7 +24,7 @@ type Upstream struct {
 	hits   map[hit]int
 }
 
-type hit struct{ path, key string }
+type hit struct{ api, key string }
 
 // An Echo is the body of an upstream's answer.
 type Echo struct {
@@ -37,13 +37,16 @@ type Echo struct {
 func startUpstream() (*Upstream, error) {
 	u := &Upstream{hits: make(map[hit]int)}
 	var err error
-	u.server, u.URL, err = serve(http.HandlerFunc(u.answer))
-	return u, err
+	if u.server, u.URL, err = serve(http.HandlerFunc(u.answer)); err != nil {
+		return nil, err
+	}
+	return u, nil
 }
 
 func (u *Upstream) answer(w http.ResponseWriter, r *http.Request) {
+	api, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	u.mu.Lock()
-	u.hits[hit{r.URL.Path, r.Header.Get("Authorization")}]++
+	u.hits[hit{api, r.Header.Get("Authorization")}]++
 	u.mu.Unlock()
 	if d, err := time.ParseDuration(r.Header.Get("X-Upstream-Delay")); err == nil {
 		select {
@@ -60,14 +63,14 @@ func (u *Upstream) answer(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(Echo{r.Method, r.URL.Path, r.URL.RawQuery, r.Header})
 }
 
-// Hits counts the requests that have arrived under a path.
-func (u *Upstream) Hits(path string) int {
-	return u.count(func(h hit) bool { return strings.HasPrefix(h.path, path) })
+// Hits counts the requests of an API that have arrived.
+func (u *Upstream) Hits(api string) int {
+	return u.count(func(h hit) bool { return h.api == api })
 }
 
 // HitsOf counts those that carried the key in their Authorization header.
-func (u *Upstream) HitsOf(path, key string) int {
-	return u.count(func(h hit) bool { return strings.HasPrefix(h.path, path) && h.key == key })
+func (u *Upstream) HitsOf(api, key string) int {
+	return u.count(func(h hit) bool { return h == hit{api, key} })
 }
 
 func (u *Upstream) count(wanted func(hit) bool) int {
