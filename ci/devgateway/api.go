@@ -48,6 +48,7 @@ var (
 // ServeHTTP runs the chain in the gateway's order. A keyless API has no
 // post_key_auth hooks; an ignored path runs them without a session.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r = withHookTime(r)
 	ignored := a.ignores(r)
 	if !a.runHooks(a.pre, w, r) {
 		return

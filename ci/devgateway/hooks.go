@@ -115,9 +115,9 @@ func (a *api) runHooks(hooks []hook[requestFunc], w http.ResponseWriter, r *http
 			answerError(w, r, http.StatusInternalServerError, http.StatusText(http.StatusInternalServerError))
 			return false
 		}
-		hw := &hookWriter{ResponseWriter: w}
+		hw := &hookWriter{ResponseWriter: w, time: hookTimeOf(r)}
 		a.inject(r)
-		if a.panics(h.name, func() { h.call(hw, r) }) {
+		if a.panics(hw, h.name, func() { h.call(hw, r) }) {
 			panic(http.ErrAbortHandler)
 		}
 		if hw.status != 0 {
@@ -131,9 +131,9 @@ func (a *api) runHooks(hooks []hook[requestFunc], w http.ResponseWriter, r *http
 // hook that panics, or was never loaded, answers 500.
 func (a *api) runResponseHooks(w http.ResponseWriter, res *http.Response, r *http.Request) {
 	for _, h := range a.response {
-		hw := &hookWriter{ResponseWriter: w}
+		hw := &hookWriter{ResponseWriter: w, time: hookTimeOf(r)}
 		a.inject(r)
-		if h.call == nil || a.panics(h.name, func() { h.call(hw, res, r) }) {
+		if h.call == nil || a.panics(hw, h.name, func() { h.call(hw, res, r) }) {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 		if hw.status >= http.StatusBadRequest {
@@ -142,8 +142,10 @@ func (a *api) runResponseHooks(w http.ResponseWriter, res *http.Response, r *htt
 	}
 }
 
-func (a *api) panics(name string, call func()) (panicked bool) {
+func (a *api) panics(w *hookWriter, name string, call func()) (panicked bool) {
+	w.time.begin()
 	defer func() {
+		w.time.end()
 		if e := recover(); e != nil {
 			panicked = true
 			a.gw.log.WithField("api_id", a.def.APIID).Errorf("panic in plugin hook %s: %v", name, e)
@@ -167,16 +169,18 @@ func (a *api) inject(r *http.Request) {
 type hookWriter struct {
 	http.ResponseWriter
 	status int
+	time   *hookTime
 }
 
 func (w *hookWriter) WriteHeader(code int) {
 	w.status = code
+	w.time.tell(w.Header())
 	w.ResponseWriter.WriteHeader(code)
 }
 
 func (w *hookWriter) Write(b []byte) (int, error) {
 	if w.status == 0 {
-		w.status = http.StatusOK
+		w.WriteHeader(http.StatusOK)
 	}
 	return w.ResponseWriter.Write(b)
 }

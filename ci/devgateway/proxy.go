@@ -29,6 +29,7 @@ func (a *api) proxy(w http.ResponseWriter, r *http.Request) {
 			if res.StatusCode != http.StatusSwitchingProtocols {
 				a.runResponseHooks(w, res, r)
 				setQuota(res.Header)
+				hookTimeOf(r).tell(res.Header)
 			}
 			return nil
 		},

@@ -6,7 +6,7 @@ import "path/filepath"
 type Object = map[string]any
 
 // Org is the organisation of all APIs, keys and policies.
-const Org = "e2e"
+const Org = "default"
 
 // From says where an API has the plugin from.
 type From int

@@ -44,20 +44,16 @@ func (r *Rig) Plugin(faulty bool) (string, error) {
 	if path := r.given["PLUGIN_SO"]; path != "" && !faulty {
 		return path, nil
 	}
-	name, tags := filepath.Join("plugin", pluginName), "goplugin"
+	name, extra := filepath.Join("plugin", pluginName), ""
 	if faulty {
-		name, tags = filepath.Join("faulty", pluginName), "goplugin,faultinjection"
+		name, extra = filepath.Join("faulty", pluginName), "faultinjection"
 	}
 	return r.built(name, func(to string) error {
-		dir, workspace := r.root, "off"
 		if r.Real() {
-			made, err := r.built("workspace", r.makeWorkspace)
-			if err != nil {
-				return err
-			}
-			dir, workspace = filepath.Join(made, "plugin"), filepath.Join(made, "go.work")
+			_, err := r.run(r.root, []string{"TAGS=" + extra}, filepath.Join("ci", "compile", "workspace"), r.tykSrc, to)
+			return err
 		}
-		_, err := r.run(dir, workspace, "go", "build", "-buildmode=plugin", "-trimpath", "-tags="+tags, "-o", to, ".")
+		_, err := r.run(r.root, nil, "go", "build", "-buildmode=plugin", "-trimpath", "-tags=goplugin,"+extra, "-o", to, ".")
 		return err
 	})
 }
@@ -70,7 +66,7 @@ func (r *Rig) gatewayBinary() (string, error) {
 		return path, nil
 	}
 	return r.built("devgateway", func(to string) error {
-		_, err := r.run(filepath.Join(r.root, "ci", "devgateway"), "off", "go", "build", "-trimpath", "-tags=goplugin", "-o", to, ".")
+		_, err := r.run(filepath.Join(r.root, "ci", "devgateway"), nil, "go", "build", "-trimpath", "-tags=goplugin", "-o", to, ".")
 		return err
 	})
 }
@@ -82,14 +78,14 @@ func (r *Rig) BundleTool(args ...string) (string, error) {
 	if tool == "" {
 		var err error
 		tool, err = r.built("bundle", func(to string) error {
-			_, err := r.run(r.root, "off", "go", "build", "-o", to, "./bundle")
+			_, err := r.run(r.root, nil, "go", "build", "-o", to, "./bundle")
 			return err
 		})
 		if err != nil {
 			return "", err
 		}
 	}
-	return r.run(r.root, "off", append([]string{tool}, args...)...)
+	return r.run(r.root, nil, append([]string{tool}, args...)...)
 }
 
 // BundlePath is the file that gateways download as bundle name.
@@ -110,8 +106,9 @@ func (r *Rig) MakeBundle(name string, faulty bool, flags ...string) error {
 	return err
 }
 
-// run runs a command to its end, in the Go workspace given or with it "off".
-func (r *Rig) run(dir, workspace string, args ...string) (string, error) {
+// run runs a command to its end and returns what it prints. No Go workspace of
+// the user's gets in.
+func (r *Rig) run(dir string, env []string, args ...string) (string, error) {
 	if r.ctx.Err() != nil {
 		return "", r.ctx.Err()
 	}
@@ -119,7 +116,7 @@ func (r *Rig) run(dir, workspace string, args ...string) (string, error) {
 	cmd.SysProcAttr = processAttributes()
 	cmd.Cancel = func() error { return signalGroup(cmd, syscall.SIGKILL) }
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "GOWORK="+workspace)
+	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=1", "GOWORK=off"), env...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
