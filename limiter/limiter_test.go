@@ -96,11 +96,10 @@ func TestOverflowIsSharedAndCounted(t *testing.T) { // invariant 8
 }
 
 func TestManyRandomKeysStayBelowTheCap(t *testing.T) { // L7
-	n := 10_000_000
+	n, limit := 10_000_000, 100_000
 	if testing.Short() || raceEnabled {
-		n /= 20
+		n, limit = n/500, limit/50
 	}
-	const limit = 100_000
 	l := New(WithMaxKeys(limit))
 	drained := Limit{Tokens: 1, Period: time.Hour, Burst: 5}
 	l.TakeAt(0, "drained", drained, 5)

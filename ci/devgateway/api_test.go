@@ -281,7 +281,7 @@ func TestProxy(t *testing.T) {
 	for path, want := range map[string]string{
 		"/strip/x/y?q=1&r=%20": "/base/x/y?q=1&r=%20",
 		"/strip/a%2Fb":         "/base/a%2Fb",
-		"/strip/":              "/base/",
+		"/strip/":              "/base", // as the gateway joins them
 		"/strip/deep/x":        "/deeper/x",
 		"/keep/x":              "/keep/x",
 		"/keep/x?q=a;b+%2f":    "/keep/x?q=a;b+%2f",

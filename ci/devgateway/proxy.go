@@ -42,6 +42,9 @@ func (a *api) proxy(w http.ResponseWriter, r *http.Request) {
 func (a *api) rewrite(p *httputil.ProxyRequest) {
 	p.Out.URL.RawQuery = p.In.URL.RawQuery // as the client wrote it
 	p.SetURL(a.target)
+	if p.In.URL.Path == "/" { // adds nothing, not even its slash
+		p.Out.URL.Path, p.Out.URL.RawPath = strings.TrimRight(a.target.Path, "/"), ""
+	}
 	if a.def.Proxy.PreserveHostHeader {
 		p.Out.Host = p.In.Host
 	}

@@ -39,7 +39,7 @@ func TestH19FloodOfMadeUpCredentialsHarmsNobody(t *testing.T) {
 		send  func(i int) rig.Reply
 		fine  func(rig.Reply) bool
 	}{
-		{"credentials", madeUp(), func(i int) rig.Reply {
+		{"credentials", 200_000, func(i int) rig.Reply {
 			return keyed.get(fmt.Sprint(randomKeyPrefix, i))
 		}, rejected},
 		{"addresses", 10 * maxKeys, func(i int) rig.Reply {
@@ -65,15 +65,6 @@ func TestH19FloodOfMadeUpCredentialsHarmsNobody(t *testing.T) {
 	if most := maxKeys + 2*limiterShards; keyless.served > most {
 		t.Errorf("%d of %d new addresses admitted: want at most %d, the table's size", keyless.served, 10*maxKeys, most)
 	}
-}
-
-// madeUp is the number of credentials. A real gateway looks each of them up
-// in Redis, several times.
-func madeUp() int {
-	if theRig.Real() {
-		return 100_000
-	}
-	return 200_000
 }
 
 // flooded sends the requests numbered from to to.

@@ -28,8 +28,8 @@ type count struct {
 	admitted, refused, failed int
 	left                      string          // tokens, by the last answer
 	hooks                     []time.Duration // the hooks' own time
-	first, last               time.Time // from the first request to the last answer
-	printed                   int // requests when the last line was printed
+	first, last               time.Time       // from the first request to the last answer
+	printed                   int             // requests when the last line was printed
 }
 
 func newBoard(keys []key) *board {
