@@ -61,15 +61,36 @@ plugin: ## the .so: for the development gateway, or TYK_SRC=dir, or TYK_VERSION=
 	else $(GOBUILD) -buildmode=plugin -o $(PLUGIN) . && echo "$(PLUGIN): for the development gateway"; fi
 
 .PHONY: bundle
-bundle: tools plugin ## the bundle zip of the .so files in dist; KEY=private.pem signs it
-	$(DIST)/bundle build -manifest manifest.json $(if $(KEY),-key $(KEY)) -o $(DIST)/tokenbucket.zip $(DIST)/tokenbucket*.so
+bundle: tools ## the bundle zip of the releases in dist, or else of a plain build; KEY=private.pem signs it
+	@ls $(DIST)/tokenbucket_*.so >/dev/null 2>&1 || $(MAKE) plugin
+	$(DIST)/bundle build -manifest manifest.json $(if $(KEY),-key $(KEY)) -o $(DIST)/tokenbucket.zip \
+		$$(ls $(DIST)/tokenbucket_*.so 2>/dev/null || echo $(PLUGIN))
 
 .PHONY: tools
 tools: ## the commands that the other targets use
 	@mkdir -p $(DIST)
-	@go build -o $(DIST)/bundle ./bundle
-	@cd ci/devgateway && $(GOBUILD) -o ../../$(DIST)/devgateway .
-	@cd ci/e2e && go build -o ../../$(DIST)/demo ./demo
+	@go build -o $(BUNDLE) ./bundle
+	@cd ci/devgateway && $(GOBUILD) -o $(DEVGATEWAY) .
+	@cd ci/e2e && go build -o $(abspath $(DIST)/demo) ./demo
+
+COMPOSE := $(shell command -v docker-compose || echo docker compose) -f ci/compose/docker-compose.yml
+
+.PHONY: up
+up: tools ## a Tyk Gateway with the demo on 127.0.0.1:8080 (PORT=), in Docker
+	@command -v docker >/dev/null || { echo "docker is not installed; without it: make run"; exit 1; }
+	$(MAKE) plugin TYK_VERSION=$(or $(TYK_VERSION),v5.14.0)
+	$(MAKE) bundle
+	$(COMPOSE) up -d gateway
+	$(COMPOSE) run --rm keys
+	@echo "try: curl -i -H 'Authorization: free' http://127.0.0.1:$(PORT)/demo/"
+
+.PHONY: down
+down: ## end what `make up` started
+	$(COMPOSE) down -v
+
+.PHONY: e2e-docker
+e2e-docker: up ## start the trial, check it, end it
+	@ci/compose/check.sh http://127.0.0.1:$(PORT); status=$$?; $(MAKE) down; exit $$status
 
 .PHONY: bench
 bench: ## benchmarks, and the ratios to golang.org/x/time/rate
