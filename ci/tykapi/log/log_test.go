@@ -27,7 +27,7 @@ func TestLevelFromTheEnvironment(t *testing.T) {
 			}
 		})
 	}
-	if Get() != Get() {
+	if first := Get(); first != Get() {
 		t.Fatal("want one logger")
 	}
 }

@@ -56,7 +56,8 @@ func TestRealIPFromTheContextAndWithoutConfiguration(t *testing.T) {
 	if got := RealIP(r); got != "1.1.1.1" {
 		t.Fatalf("got %q", got)
 	}
-	r = r.WithContext(context.WithValue(r.Context(), "remote_addr", "9.9.9.9")) //nolint:staticcheck // the gateway's own key
+	//lint:ignore SA1029 the gateway's own key
+	r = r.WithContext(context.WithValue(r.Context(), "remote_addr", "9.9.9.9"))
 	if got := RealIP(r); got != "9.9.9.9" {
 		t.Fatalf("got %q", got)
 	}
