@@ -44,16 +44,16 @@ func (r *Rig) Plugin(faulty bool) (string, error) {
 	if path := r.given["PLUGIN_SO"]; path != "" && !faulty {
 		return path, nil
 	}
-	name, extra := filepath.Join("plugin", pluginName), ""
+	name, tags := filepath.Join("plugin", pluginName), "goplugin"
 	if faulty {
-		name, extra = filepath.Join("faulty", pluginName), "faultinjection"
+		name, tags = filepath.Join("faulty", pluginName), "goplugin,faultinjection"
 	}
 	return r.built(name, func(to string) error {
 		if r.Real() {
-			_, err := r.run(r.root, []string{"TAGS=" + extra}, filepath.Join("ci", "compile", "workspace"), r.tykSrc, to)
+			_, err := r.run(r.root, []string{"TAGS=" + tags}, filepath.Join("ci", "compile", "workspace"), r.tykSrc, to)
 			return err
 		}
-		_, err := r.run(r.root, nil, "go", "build", "-buildmode=plugin", "-trimpath", "-tags=goplugin,"+extra, "-o", to, ".")
+		_, err := r.run(r.root, nil, "go", "build", "-buildmode=plugin", "-trimpath", "-tags="+tags, "-o", to, ".")
 		return err
 	})
 }

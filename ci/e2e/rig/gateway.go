@@ -157,7 +157,7 @@ func (g *Gateway) launch(ctx context.Context) error {
 		return err
 	}
 	cmd := exec.Command(binary, "--conf="+g.path("tyk.conf"))
-	cmd.Dir, cmd.Env = g.dir, append(cleanEnv(), g.options.Env...)
+	cmd.Dir, cmd.Env = g.dir, append(append(cleanEnv(), "TMPDIR="+g.dir), g.options.Env...)
 	if err := g.spawn("the gateway", cmd, g.Log); err != nil {
 		return err
 	}
