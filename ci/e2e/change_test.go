@@ -20,9 +20,8 @@ func TestH05RaisedLimitIsLearnedWithoutRefill(t *testing.T) {
 	c := of(t, h05)
 	key := c.key(limits("1/100s burst 5"))
 	c.wantAdmitted(5, key)
-	c.wantRefused(key)
+	old, raised := c.wantRefused(key), rig.Reply{} // the last one under the old limit, and the next
 	c.update(key, limits("20/s burst 100"))
-	var old, raised rig.Reply // the last one under the old limit, and the next
 	until(t, learnLimit, func() error {
 		r := c.get(key)
 		if got := r.Header.Get("RateLimit-Policy"); got != `"default";q=20;w=1` {

@@ -44,16 +44,16 @@ func (r *Rig) Plugin(faulty bool) (string, error) {
 	if path := r.given["PLUGIN_SO"]; path != "" && !faulty {
 		return path, nil
 	}
-	name, tags := filepath.Join("plugin", pluginName), "goplugin"
+	name, tag := filepath.Join("plugin", pluginName), ""
 	if faulty {
-		name, tags = filepath.Join("faulty", pluginName), "goplugin,faultinjection"
+		name, tag = filepath.Join("faulty", pluginName), "faultinjection"
 	}
 	return r.built(name, func(to string) error {
 		if r.Real() {
-			_, err := r.run(r.root, []string{"TAGS=" + tags}, filepath.Join("ci", "compile", "workspace"), r.tykSrc, to)
+			_, err := r.run(r.root, []string{"TAGS=" + tag}, filepath.Join("ci", "compile", "workspace"), r.tykSrc, to)
 			return err
 		}
-		_, err := r.run(r.root, nil, "go", "build", "-buildmode=plugin", "-trimpath", "-tags="+tags, "-o", to, ".")
+		_, err := r.run(r.root, nil, "go", "build", "-buildmode=plugin", "-trimpath", "-tags=goplugin "+tag, "-o", to, ".")
 		return err
 	})
 }

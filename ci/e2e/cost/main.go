@@ -1,0 +1,238 @@
+// Command cost measures what a request costs a real gateway in CPU time: with
+// no limiter, with the gateway's own and with this plugin, admitted and
+// refused. Only ratios of one run mean something, so short rounds in a new
+// order each time are compared round by round.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"text/tabwriter"
+
+	"tokenbucket.internal/ci/e2e/rig"
+)
+
+// A variant is one way to limit, and one outcome.
+type variant struct {
+	name, api, key string
+	status         int
+	micros         []float64 // CPU a request, round by round
+}
+
+const (
+	noLimiter = "none"
+	ownAPI    = "own"
+	pluginAPI = "plugin"
+	lessAPI   = "plugin-less" // without the response hook
+)
+
+func main() {
+	rounds := flag.Int("rounds", 30, "rounds; at least 20 for a figure to quote")
+	requests := flag.Int("requests", 2000, "requests of each variant in each round")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *rounds, *requests); err != nil {
+		fmt.Fprintln(os.Stderr, "cost:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, rounds, requests int) (err error) {
+	if rounds < 1 || requests < 100 {
+		return errors.New("at least 1 round of 100 requests")
+	}
+	r, err := rig.New(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if !r.Real() {
+		return errors.New("set TYK_BIN and TYK_SRC: the development gateway's cost means nothing")
+	}
+	g, variants, err := start(ctx, r)
+	if err != nil {
+		return err
+	}
+	for round := range rounds + 1 { // the first warms up
+		rand.Shuffle(len(variants), func(i, j int) { variants[i], variants[j] = variants[j], variants[i] })
+		for _, v := range variants {
+			micros, err := measure(ctx, g, v, requests)
+			if err != nil {
+				return err
+			}
+			if round > 0 {
+				v.micros = append(v.micros, micros)
+			}
+		}
+		fmt.Fprintf(os.Stderr, "\rround %d of %d", round, rounds)
+	}
+	fmt.Fprintln(os.Stderr)
+	print(variants)
+	return nil
+}
+
+func start(ctx context.Context, r *rig.Rig) (*rig.Gateway, []*variant, error) {
+	hooks := rig.Object{"driver": "goplugin"}
+	own := rig.Object{"disable_rate_limit": false}
+	g, err := r.Start(ctx, rig.Options{APIs: []rig.API{
+		{ID: noLimiter, Plugin: rig.Nowhere},
+		{ID: ownAPI, Plugin: rig.Nowhere, Fields: own},
+		{ID: pluginAPI, Plugin: rig.FromFile},
+		{ID: lessAPI, Plugin: rig.Nowhere},
+	}})
+	if err != nil {
+		return nil, nil, err
+	}
+	for stage, symbol := range map[string]string{"pre": "RateLimitPre", "post_key_auth": "RateLimitPostKeyAuth"} {
+		hooks[stage] = []rig.Object{{"name": symbol, "path": g.PluginPath()}}
+	}
+	if err := g.Define(rig.API{ID: lessAPI, Plugin: rig.Nowhere, Fields: rig.Object{"custom_middleware": hooks}}); err != nil {
+		return nil, nil, err
+	}
+	if err := g.Reload(ctx); err != nil {
+		return nil, nil, err
+	}
+	variants := []*variant{
+		{name: "no limiter, admitted", api: noLimiter, status: http.StatusOK},
+		{name: "Tyk's own, admitted", api: ownAPI, status: http.StatusOK},
+		{name: "Tyk's own, refused", api: ownAPI, status: http.StatusTooManyRequests},
+		{name: "plugin, admitted", api: pluginAPI, status: http.StatusOK},
+		{name: "plugin without the response hook, admitted", api: lessAPI, status: http.StatusOK},
+		{name: "plugin, refused", api: pluginAPI, status: http.StatusTooManyRequests},
+	}
+	for _, v := range variants {
+		if v.key, err = g.CreateKey(ctx, v.keyFor()); err != nil {
+			return nil, nil, err
+		}
+	}
+	return g, variants, nil
+}
+
+// keyFor is a key whose limit is out of reach, or one that is refused from its
+// second request on.
+func (v *variant) keyFor() rig.Key {
+	refused := v.status != http.StatusOK
+	k := rig.Key{APIs: []string{v.api}}
+	switch v.api {
+	case ownAPI:
+		k.Fields = rig.Object{"rate": 1e6, "per": 1}
+		if refused {
+			k.Fields = rig.Object{"rate": 1, "per": 3600}
+		}
+	case pluginAPI, lessAPI:
+		k.Metadata = rig.Object{"ratelimit": "1000000/s"}
+		if refused {
+			k.Metadata = rig.Object{"ratelimit": "1/h"}
+		}
+	}
+	return k
+}
+
+const clients = 4
+
+// measure sends the requests over a few connections and returns the gateway's
+// CPU time for each, in microseconds.
+func measure(ctx context.Context, g *rig.Gateway, v *variant, requests int) (float64, error) {
+	send := func() error {
+		if r := g.Send(ctx, rig.Request{Path: "/" + v.api + "/", Key: v.key}); r.Err != nil || r.Status != v.status {
+			return fmt.Errorf("%s: got %v, want %d", v.name, r, v.status)
+		}
+		return nil
+	}
+	if v.status != http.StatusOK { // drain it
+		for range 50 {
+			if send() == nil {
+				break
+			}
+		}
+	}
+	before, err := g.CPU()
+	if err != nil {
+		return 0, err
+	}
+	var all sync.WaitGroup
+	failures := make(chan error, clients)
+	for range clients {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for range requests / clients {
+				if err := send(); err != nil {
+					failures <- err
+					return
+				}
+			}
+		}()
+	}
+	all.Wait()
+	after, err := g.CPU()
+	if err != nil {
+		return 0, err
+	}
+	select {
+	case err := <-failures:
+		return 0, err
+	default:
+	}
+	return float64((after - before).Microseconds()) / float64(requests/clients*clients), nil
+}
+
+// print writes the table and what the ratios come to.
+func print(variants []*variant) {
+	slices.SortFunc(variants, func(a, b *variant) int {
+		if a.status != b.status {
+			return a.status - b.status
+		}
+		return int(median(a.micros) - median(b.micros))
+	})
+	find := func(api string, status int) *variant {
+		return variants[slices.IndexFunc(variants, func(v *variant) bool { return v.api == api && v.status == status })]
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "variant\tCPU us/request\tto Tyk's own\t10 to 90 %\t")
+	for _, v := range variants {
+		row(w, v, find(ownAPI, v.status))
+	}
+	_ = w.Flush()
+	fmt.Println()
+	verdict("refused", ratios(find(pluginAPI, 429), find(ownAPI, 429)), 0.50)
+	verdict("admitted", ratios(find(pluginAPI, 200), find(ownAPI, 200)), 1.10)
+}
+
+func row(w io.Writer, v, own *variant) {
+	r := ratios(v, own)
+	fmt.Fprintf(w, "%s\t%.1f\t%.2f\t%.2f to %.2f\t\n", v.name, median(v.micros), median(r), quantile(r, 0.1), quantile(r, 0.9))
+}
+
+func verdict(what string, r []float64, goal float64) {
+	word := "reached"
+	if median(r) > goal {
+		word = "not reached"
+	}
+	fmt.Printf("%s: %.2f of Tyk's own limiter, the median of %d rounds; the goal of %.2f is %s\n", what, median(r), len(r), goal, word)
+}
+
+func ratios(a, b *variant) []float64 {
+	r := make([]float64, len(a.micros))
+	for i := range r {
+		r[i] = a.micros[i] / b.micros[i]
+	}
+	return r
+}
+
+func median(v []float64) float64 { return quantile(v, 0.5) }
+
+func quantile(v []float64, q float64) float64 {
+	sorted := slices.Sorted(slices.Values(v))
+	return sorted[int(q*float64(len(sorted)-1)+0.5)]
+}
