@@ -14,7 +14,7 @@ func RateLimitPre(w http.ResponseWriter, r *http.Request) { plugin.Pre(w, r) }
 // RateLimitPostKeyAuth is the hook for "post_key_auth".
 func RateLimitPostKeyAuth(w http.ResponseWriter, r *http.Request) { plugin.PostKeyAuth(w, r) }
 
-// RateLimitResponse is the hook for "response".
+// RateLimitResponse is the hook for "response"; see the README for who needs it.
 func RateLimitResponse(w http.ResponseWriter, res *http.Response, r *http.Request) {
 	plugin.Response(w, res, r)
 }

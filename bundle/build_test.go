@@ -50,8 +50,7 @@ func TestBuildMakesWhatTheGatewayChecks(t *testing.T) {
 		t.Errorf("signature: %v", err)
 	}
 	const hooks = `{"pre":[{"name":"RateLimitPre","path":"tokenbucket.so"}],` +
-		`"post_key_auth":[{"name":"RateLimitPostKeyAuth","path":"tokenbucket.so"}],` +
-		`"response":[{"name":"RateLimitResponse","path":"tokenbucket.so"}],"driver":"goplugin"}`
+		`"post_key_auth":[{"name":"RateLimitPostKeyAuth","path":"tokenbucket.so"}],"driver":"goplugin"}`
 	if string(m.CustomMiddleware) != hooks {
 		t.Errorf("custom_middleware %s", m.CustomMiddleware)
 	}

@@ -39,7 +39,7 @@ func TestVerifyPrintsWhatIsInside(t *testing.T) {
 		{"unsigned.zip", []string{"signature none"}},
 	} {
 		r := call(append([]string{"verify"}, strings.Fields(step.args)...)...).mustBeOK(t)
-		for _, want := range append(step.want, soAMD, "20 bytes", "RateLimitPre in tokenbucket.so", "post_key_auth", "RateLimitResponse", "checksum") {
+		for _, want := range append(step.want, soAMD, "20 bytes", "RateLimitPre in tokenbucket.so", "RateLimitPostKeyAuth in tokenbucket.so", "checksum") {
 			if !strings.Contains(r.stdout, want) {
 				t.Errorf("%s: does not print %q: %s", step.args, want, r.stdout)
 			}

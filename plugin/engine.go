@@ -64,10 +64,12 @@ func (e *engine) postKeyAuth(w http.ResponseWriter, r *http.Request) {
 	}
 	who, in := sessionIDs.with(hash(session.OrgID)).with(hash(key)), inputsOf(session, s.api)
 	if m != nil && m.grant != nil && m.grant.from == s && m.grant.who == who && m.grant.inputs.same(in) {
+		m.tell(w)
 		return
 	}
 	rule, ok := e.learn(r, s, session, key, who, in)
 	if ok && e.paid(r, rule) && (m.grant == nil || m.rule.policy.Limit() == rule.policy.Limit()) {
+		m.tell(w)
 		return
 	}
 	if m != nil && m.grant != nil {
@@ -117,15 +119,14 @@ func (e *engine) take(w http.ResponseWriter, r *http.Request, rule rule) {
 	}
 	m := &mark{rule: rule, decision: d}
 	m.leave(r)
+	m.tell(w)
 }
 
-// response tells the client of the limit.
+// response removes the RateLimit fields of an upstream that has some: the
+// client would get them beside ours.
 func (e *engine) response(res *http.Response, r *http.Request) {
-	if m := markOf(r); m != nil && res != nil {
-		if res.Header == nil {
-			res.Header = make(http.Header)
-		}
-		httplimit.SetRateLimit(res.Header, m.rule.policy, m.decision)
+	if markOf(r) != nil && res != nil {
+		httplimit.DelRateLimit(res.Header)
 	}
 }
 

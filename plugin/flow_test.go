@@ -98,9 +98,7 @@ func (h *host) run(keyless bool, r *http.Request) outcome {
 			return out
 		}
 	}
-	res := &http.Response{StatusCode: 200}
-	h.e.response(res, r)
-	out.header = res.Header
+	out.header = w.Header()
 	return out
 }
 
@@ -154,6 +152,24 @@ func TestAnswers(t *testing.T) {
 	}
 	h.now += 100 * time.Second
 	h.expect(h.codes(2, func() outcome { return h.send(api, get("k")) }), "map[200:1 429:1]")
+}
+
+// The gateway adds the upstream's fields to those that are there already.
+func TestFieldsOfTheUpstreamAreRemoved(t *testing.T) {
+	h := newHost(t)
+	h.key("k", meta{"ratelimit": "10/s"})
+	limited, unlimited := get("k"), get("unknown")
+	h.send(keyed("a", nil), limited)
+	h.send(keyed("a", nil), unlimited)
+	for _, c := range []struct {
+		r    *http.Request
+		left int
+	}{{limited, 1}, {unlimited, 3}} {
+		res := &http.Response{Header: http.Header{"Ratelimit": {`"up";r=1;t=1`}, "Ratelimit-Policy": {`"up";q=1;w=1`}, "X-Other": {"1"}}}
+		if h.e.response(res, c.r); len(res.Header) != c.left {
+			t.Errorf("%v", res.Header)
+		}
+	}
 }
 
 func TestRaisedLimitIsLearnedByADrainedKey(t *testing.T) {

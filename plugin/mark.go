@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"tokenbucket.internal/limiter"
+	"tokenbucket.internal/limiter/httplimit"
 )
 
 // A mark is left in the context of a request that has paid: by which rule,
@@ -28,6 +29,13 @@ func (m *mark) Value(key any) any {
 func markOf(r *http.Request) *mark {
 	m, _ := r.Context().Value(markKey{}).(*mark)
 	return m
+}
+
+// tell puts the RateLimit fields into the answer to come. Whatever else the
+// gateway does with the request, they go out with it; fields of a response hook
+// would miss cached answers, and cost the gateway one more hook.
+func (m *mark) tell(w http.ResponseWriter) {
+	httplimit.SetRateLimit(w.Header(), m.rule.policy, m.decision)
 }
 
 // leave replaces the request in place, as the gateway itself does.

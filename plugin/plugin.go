@@ -47,7 +47,8 @@ func PostKeyAuth(w http.ResponseWriter, r *http.Request) {
 	gateway.postKeyAuth(w, r)
 }
 
-// Response is the response hook.
+// Response is the response hook. Only an upstream with RateLimit fields of its
+// own needs it.
 func Response(_ http.ResponseWriter, res *http.Response, r *http.Request) {
 	defer gateway.recovered("RateLimitResponse", nil, r)
 	injectFault(r, "response")

@@ -26,9 +26,9 @@ func start(t *testing.T, o rig.Options) *rig.Gateway {
 func TestH22FaultOfAHookIsContained(t *testing.T) {
 	t.Parallel()
 	g := start(t, rig.Options{Faulty: true, APIs: []rig.API{
-		{ID: "open", Plugin: rig.FromFile},
-		{ID: "closed", Plugin: rig.FromFile, RateLimit: rig.Object{"on_fault": "closed"}},
-		{ID: "oas", OAS: true, Plugin: rig.FromFile, RateLimit: rig.Object{"on_fault": "closed"}},
+		{ID: "open", Plugin: rig.AllHooks},
+		{ID: "closed", Plugin: rig.AllHooks, RateLimit: rig.Object{"on_fault": "closed"}},
+		{ID: "oas", OAS: true, Plugin: rig.AllHooks, RateLimit: rig.Object{"on_fault": "closed"}},
 	}})
 	clients := make(map[string]*client)
 	for _, api := range []string{"open", "closed", "oas"} {

@@ -56,6 +56,12 @@ func SetRateLimit(h http.Header, p *Policy, d limiter.Decision) {
 	h[rateLimit] = field(values, 1, string(text))
 }
 
+// DelRateLimit deletes the fields that SetRateLimit sets.
+func DelRateLimit(h http.Header) {
+	delete(h, rateLimitPolicy)
+	delete(h, rateLimit)
+}
+
 // SetXRateLimit sets the older X-RateLimit fields: the size of the bucket, the
 // tokens left in it and the unix time, in seconds, when it is full.
 func SetXRateLimit(h http.Header, p *Policy, d limiter.Decision, now time.Time) {

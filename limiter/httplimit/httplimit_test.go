@@ -62,6 +62,9 @@ func TestSetRateLimit(t *testing.T) {
 		if got := h.Get("RateLimit"); got != c.field {
 			t.Errorf("%v: %s, want %s", c.limit, got, c.field)
 		}
+		if httplimit.DelRateLimit(h); len(h) > 0 {
+			t.Errorf("%v is left", h)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ type From int
 const (
 	FromBundle From = iota // a bundle that the gateway downloads
 	FromFile               // the .so itself
+	AllHooks               // the .so itself, with the response hook, which few need
 	Nowhere                // the API has no plugin
 )
 
@@ -31,8 +32,10 @@ type API struct {
 	Fields    Object   // other fields of the classic definition to set
 }
 
+type hook struct{ classic, oas, name string }
+
 // hooks are the plugin's, with their places in both kinds of definition.
-var hooks = []struct{ classic, oas, name string }{
+var hooks = []hook{
 	{"pre", "prePlugins", "RateLimitPre"},
 	{"post_key_auth", "postAuthenticationPlugins", "RateLimitPostKeyAuth"},
 	{"response", "responsePlugins", "RateLimitResponse"},
@@ -69,19 +72,26 @@ func (a API) classic(upstream, so string) Object {
 	switch a.Plugin {
 	case FromBundle:
 		def["custom_middleware_bundle"] = a.Bundle
-	case FromFile:
-		def["custom_middleware"] = middleware(so)
+	case FromFile, AllHooks:
+		def["custom_middleware"] = a.middleware(so)
 	}
 	merge(def, a.Fields)
 	return def
 }
 
-func middleware(so string) Object {
+func (a API) middleware(so string) Object {
 	section := Object{"driver": "goplugin"}
-	for _, h := range hooks {
+	for _, h := range a.hooks() {
 		section[h.classic] = []Object{{"name": h.name, "path": so}}
 	}
 	return section
+}
+
+func (a API) hooks() []hook {
+	if a.Plugin == AllHooks {
+		return hooks
+	}
+	return hooks[:2]
 }
 
 // document writes the OpenAPI document of an OAS API.
@@ -122,8 +132,8 @@ func (a API) global(so string) Object {
 	switch a.Plugin {
 	case FromBundle:
 		config["bundle"] = Object{"enabled": true, "path": a.Bundle}
-	case FromFile:
-		for _, h := range hooks {
+	case FromFile, AllHooks:
+		for _, h := range a.hooks() {
 			global[h.oas] = []Object{{"enabled": true, "functionName": h.name, "path": so}}
 		}
 	}

@@ -9,9 +9,6 @@ import (
 	"time"
 )
 
-// PluginPath is the .so that APIs with the plugin from a file name.
-func (g *Gateway) PluginPath() string { return g.so }
-
 // CPU is the CPU time that the gateway's process has used, of all its threads
 // that live, to the nanosecond. It needs Linux.
 func (g *Gateway) CPU() (time.Duration, error) {
