@@ -63,7 +63,7 @@ func (e *engine) postKeyAuth(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	who, in := sessionIDs.with(hash(session.OrgID)).with(hash(key)), inputsOf(session, s.api)
-	if m != nil && m.grant != nil && m.grant.from == s && m.grant.who == who && m.grant.inputs.same(in) {
+	if m != nil && m.grant != nil && m.grant.from == s && m.grant.who == who && m.grant.inputs == in {
 		m.tell(w)
 		return
 	}
@@ -84,14 +84,16 @@ func (e *engine) postKeyAuth(w http.ResponseWriter, r *http.Request) {
 // learn makes the session's rule, and keeps it for the request's credential.
 func (e *engine) learn(r *http.Request, s *settings, session *user.SessionState, key string, who id, in inputs) (rule, bool) {
 	rule, ok := s.ruleFor(who, hash(session.OrgID), in, func(field string, err error) {
-		e.warn.about(who.with(hash(field)), "key %s%s: %s: %s; the next limit applies", masked(key), alias(session),
-			field, strings.TrimPrefix(err.Error(), "limiter: "))
+		if e.warn.due(who.with(hash(field))) {
+			e.warn.log.Warningf("key %s%s: %s: %s; the next limit applies", masked(key), alias(session),
+				field, strings.TrimPrefix(err.Error(), "limiter: "))
+		}
 	})
 	c, shown := s.credential(r)
 	switch {
 	case !shown:
 	case ok:
-		g := &grant{who: who, from: s, inputs: in.keep(), rule: rule}
+		g := &grant{who: who, from: s, inputs: in, rule: rule}
 		g.lookedAt.Store(int64(e.clock()))
 		e.known.put(c, g)
 	default:

@@ -62,7 +62,7 @@ func (s *settings) configure(config map[string]any, problem func(path string, er
 func (s *settings) set(name string, value any) error {
 	switch name {
 	case "default", "anonymous":
-		limit, err := limitFrom(value, nil, nil)
+		limit, err := formOf(value, nil, nil).limit()
 		if err != nil {
 			return err
 		}

@@ -215,7 +215,10 @@ func TestProcessSettings(t *testing.T) {
 }
 
 func TestMasked(t *testing.T) {
-	for key, want := range map[string]string{"": "****", "free": "****", "12345678901": "****", "123456789012": "****9012"} {
+	for key, want := range map[string]string{"": "****", "free": "****", "12345678901": "****", "123456789012": "****9012",
+		"eyJvcmciOiJkZWZhdWx0IiwiaWQiOiJmcmVlIiwiaCI6Im11cm11cjY0In0=":                                     "****",
+		"eyJvcmciOiJkZWZhdWx0IiwiaWQiOiI5ZDg4M2RhZjM0NjE0YjYwOGQ2ZjE2YTk5MjExYmNkMSIsImgiOiJtdXJtdXI2NCJ9": "****bcd1",
+	} {
 		if got := masked(key); got != want {
 			t.Errorf("%q: %q", key, got)
 		}

@@ -1,6 +1,8 @@
 package plugin
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -24,15 +26,18 @@ func newWarner(log *logrus.Entry, clock func() time.Duration) *warner {
 	return &warner{log: log, recent: limiter.New(limiter.WithMaxKeys(4096), limiter.WithClock(clock))}
 }
 
-// about warns of something, unless it did within the last minute.
-func (w *warner) about(what id, format string, args ...any) {
-	if w.recent.Take(what.key(), onceAMinute, 1).Allowed {
-		w.log.Warningf(format, args...)
-	}
-}
+// due reports whether to warn of something: not if it did in the last minute.
+func (w *warner) due(what id) bool { return w.recent.Take(what.key(), onceAMinute, 1).Allowed }
 
-// masked shows the end of a key that is long enough to stay a secret.
+// masked shows the end of a key, or of the id in a key of Tyk's newer form, if
+// it is long enough to stay a secret.
 func masked(key string) string {
+	if raw, err := base64.StdEncoding.DecodeString(key); err == nil {
+		var token struct{ ID string }
+		if json.Unmarshal(raw, &token) == nil && token.ID != "" {
+			key = token.ID
+		}
+	}
 	if len(key) < 12 {
 		return "****"
 	}
@@ -52,7 +57,9 @@ func (e *engine) recovered(hook string, w http.ResponseWriter, r *http.Request) 
 	if closed {
 		verdict = "refused it"
 	}
-	e.warn.about(hash(hook), "%s failed and %s, %d faults so far: %v", hook, verdict, n, fault)
+	if e.warn.due(hash(hook)) {
+		e.warn.log.Warningf("%s failed and %s, %d faults so far: %v", hook, verdict, n, fault)
+	}
 	if closed {
 		httplimit.Answer(w, r, http.StatusServiceUnavailable,
 			"{\n    \"error\": \"Rate limiter unavailable\"\n}\n",
