@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -56,6 +57,23 @@ func (r *Rig) Plugin(faulty bool) (string, error) {
 		_, err := r.run(r.root, nil, "go", "build", "-buildmode=plugin", "-trimpath", "-tags=goplugin "+tag, "-o", to, ".")
 		return err
 	})
+}
+
+// PluginWith builds the .so once more for a real gateway, with a build id.
+func (r *Rig) PluginWith(buildID string) (string, error) {
+	return r.built(filepath.Join("build-"+buildID, pluginName), func(to string) error {
+		_, err := r.run(r.root, nil, filepath.Join("ci", "compile", "workspace"), r.tykSrc, to, buildID)
+		return err
+	})
+}
+
+// LoadSymbol lets a real gateway's own command load a symbol of the plugin.
+func (r *Rig) LoadSymbol(symbol string) (string, error) {
+	so, err := r.Plugin(false)
+	if err != nil {
+		return "", err
+	}
+	return r.run(r.root, nil, r.tykBin, "plugin", "load", "-f", so, "-s", symbol)
 }
 
 func (r *Rig) gatewayBinary() (string, error) {
@@ -119,6 +137,9 @@ func (r *Rig) run(dir string, env []string, args ...string) (string, error) {
 	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=1", "GOWORK=off"), env...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
+	// On Linux the child is killed when the thread that started it ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	out, err := cmd.Output()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):

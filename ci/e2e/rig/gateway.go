@@ -50,6 +50,7 @@ type Gateway struct {
 	processes []*process
 	keys      []string
 	loads     int // of the definitions
+	redisPort int
 }
 
 // Start starts a gateway and waits until its APIs are loaded.
@@ -141,6 +142,7 @@ func (g *Gateway) launch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	g.redisPort = ports[1]
 	if g.rig.Real() {
 		if err := g.startRedis(ctx, ports[1]); err != nil {
 			return err
@@ -248,6 +250,9 @@ func (g *Gateway) stopProcesses() {
 		processes[i].stop()
 	}
 }
+
+// RedisPort is where a real gateway's Redis listens.
+func (g *Gateway) RedisPort() int { return g.redisPort }
 
 // Close ends the gateway and what was started for it. Its log stays.
 func (g *Gateway) Close() {

@@ -55,12 +55,31 @@ func (u *Upstream) answer(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	if r.Header.Get("Upgrade") == "websocket" {
+		echo(w)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Upstream", "yes")
 	if code, err := strconv.Atoi(r.Header.Get("X-Upstream-Status")); err == nil {
 		w.WriteHeader(code)
 	}
 	_ = json.NewEncoder(w).Encode(Echo{r.Method, r.URL.Path, r.URL.RawQuery, r.Header})
+}
+
+// echo switches protocols and sends one line back.
+func echo(w http.ResponseWriter) {
+	conn, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+		"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n")
+	_ = rw.Flush()
+	line, _ := rw.ReadString('\n')
+	_, _ = rw.WriteString(line)
+	_ = rw.Flush()
 }
 
 // Hits counts the requests of an API that have arrived.
