@@ -119,11 +119,15 @@ func (c *client) floodDead(key, other string) {
 	c.t.Helper()
 	rs := c.flood(4, key, func(sent int) bool { return sent >= 400 })
 	passed := 0
+	// One in every refresh goes on to authentication without a token.
+	_, longest, _ := rs.spans(20)
+	looks := 1 + int(longest/(2*time.Second))
 	for i, r := range rs {
 		switch {
 		case rejected(r): // not refused by the limit: shown as admitted to check
-			passed++
-			rs[i].Header = http.Header{"X-Upstream": {"yes"}}
+			if passed++; passed > looks {
+				rs[i].Header = http.Header{"X-Upstream": {"yes"}}
+			}
 		case !r.Refused():
 			c.t.Fatalf("a dead key got %v", r)
 		}
