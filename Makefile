@@ -100,6 +100,10 @@ bench: ## benchmarks, and the ratios to golang.org/x/time/rate
 	go test -run '^$$' -bench 'TokenBucket|RateLimit' -benchmem ./...
 	cd ci/bench && go run .
 
+.PHONY: bench-gateway
+bench-gateway: ## what a request costs a real gateway, beside its own limiter; TYK_BIN= and TYK_SRC=
+	PLUGIN_SO= BUNDLE= ci/bench/gateway
+
 .PHONY: lint
 lint: check ## check, and staticcheck
 	@for m in $(MODULES); do echo "staticcheck $$m"; (cd $$m && go run honnef.co/go/tools/cmd/staticcheck@v0.8.0 ./...); done
