@@ -8,15 +8,13 @@ import (
 	"github.com/TykTechnologies/tyk/request"
 	"github.com/TykTechnologies/tyk/user"
 
+	"tokenbucket.internal/limiter"
 	"tokenbucket.internal/limiter/httplimit"
 )
 
 // pre enforces what is known. A request that it does not refuse may have paid,
 // which its mark says.
 func (e *engine) pre(w http.ResponseWriter, r *http.Request) {
-	if skipped(r) {
-		return
-	}
 	s := e.apis.of(r)
 	if s.keyless {
 		policy := s.anonymous
@@ -26,12 +24,15 @@ func (e *engine) pre(w http.ResponseWriter, r *http.Request) {
 		e.anonymous(w, r, s, policy)
 		return
 	}
+	if keepsSession(r) {
+		return
+	}
 	c, shown := s.credential(r)
 	if !shown {
 		return
 	}
 	g := e.known.find(c)
-	if g == nil || g.from != s || e.paid(r, g.rule) {
+	if g == nil || g.from != s || payment(r, g.rule.bucket) != nil {
 		return
 	}
 	// One request in a while goes on to authentication even if it is above the
@@ -43,38 +44,39 @@ func (e *engine) pre(w http.ResponseWriter, r *http.Request) {
 		m := &mark{rule: g.rule, decision: d, grant: g}
 		m.leave(r)
 	case !look:
-		httplimit.Refuse(w, r, g.rule.policy, d, 0)
+		e.refuse(w, r, g.rule, d)
 	}
 }
 
 // postKeyAuth learns from the session, and limits the requests that have not
 // paid yet.
 func (e *engine) postKeyAuth(w http.ResponseWriter, r *http.Request) {
-	if skipped(r) {
-		return
-	}
 	s, m := e.apis.of(r), markOf(r)
 	session := ctx.GetSession(r)
-	key := sessionKey(r, session)
+	key, who := e.identity(r, session)
 	if key == "" { // a path that the API lets through without authentication
 		if m == nil {
 			e.anonymous(w, r, s, s.anonymous)
 		}
 		return
 	}
-	who, in := sessionIDs.with(hash(session.OrgID)).with(hash(key)), inputsOf(session, s.api)
-	if m != nil && m.grant != nil && m.grant.from == s && m.grant.who == who && m.grant.inputs == in {
+	in := inputsOf(session, s.api)
+	byPre := m.by(s, r)
+	if byPre && m.grant.who == who && m.grant.inputs == in {
 		m.tell(w)
 		return
 	}
 	rule, ok := e.learn(r, s, session, key, who, in)
-	if ok && e.paid(r, rule) && (m.grant == nil || m.rule.policy.Limit() == rule.policy.Limit()) {
-		m.tell(w)
-		return
+	paid := payment(r, rule.bucket)
+	if byPre && m != paid { // it paid for somebody else
+		e.giveBack(m)
 	}
-	if m != nil && m.grant != nil {
-		// In pre it paid for somebody else, or at a limit that is out of date.
-		e.limits.Refund(m.rule.bucket, 1)
+	if paid != nil {
+		if paid.rule.policy.Limit() == rule.policy.Limit() {
+			paid.tell(w)
+			return
+		}
+		e.giveBack(paid) // at a limit that is out of date
 	}
 	if ok {
 		e.take(w, r, rule)
@@ -91,10 +93,16 @@ func (e *engine) learn(r *http.Request, s *settings, session *user.SessionState,
 	})
 	c, shown := s.credential(r)
 	switch {
-	case !shown:
+	case !shown || keepsSession(r):
 	case ok:
 		g := &grant{who: who, from: s, inputs: in, rule: rule}
-		g.lookedAt.Store(int64(e.clock()))
+		seen := e.clock()
+		if e.known.find(c) == nil {
+			// The first session of a JWT's subject lacks its policy's metadata:
+			// the next look is not to wait.
+			seen -= s.refresh
+		}
+		g.lookedAt.Store(int64(seen))
 		e.known.put(c, g)
 	default:
 		e.known.forget(c)
@@ -108,7 +116,7 @@ func (e *engine) anonymous(w http.ResponseWriter, r *http.Request, s *settings, 
 		return
 	}
 	rule := rule{policy, addressIDs.with(hash(request.RealIP(r))).with(s.id).key()}
-	if !e.paid(r, rule) {
+	if payment(r, rule.bucket) == nil {
 		e.take(w, r, rule)
 	}
 }
@@ -116,12 +124,28 @@ func (e *engine) anonymous(w http.ResponseWriter, r *http.Request, s *settings, 
 func (e *engine) take(w http.ResponseWriter, r *http.Request, rule rule) {
 	d := e.limits.Take(rule.bucket, rule.policy.Limit(), 1)
 	if !d.Allowed {
-		httplimit.Refuse(w, r, rule.policy, d, 0)
+		e.refuse(w, r, rule, d)
 		return
 	}
 	m := &mark{rule: rule, decision: d}
 	m.leave(r)
 	m.tell(w)
+}
+
+// refuse answers. What the request has paid before the gateway looped it here
+// comes back: a refusal costs nothing.
+func (e *engine) refuse(w http.ResponseWriter, r *http.Request, rule rule, d limiter.Decision) {
+	for m := markOf(r); m != nil; m = m.before() {
+		e.giveBack(m)
+	}
+	httplimit.Refuse(w, r, rule.policy, d, 0)
+}
+
+func (e *engine) giveBack(m *mark) {
+	if !m.returned {
+		m.returned = true
+		e.limits.Refund(m.rule.bucket, 1)
+	}
 }
 
 // response removes the RateLimit fields of an upstream that has some: the
@@ -130,37 +154,6 @@ func (e *engine) response(res *http.Response, r *http.Request) {
 	if markOf(r) != nil && res != nil {
 		httplimit.DelRateLimit(res.Header)
 	}
-}
-
-// skipped reports a loop of the gateway's onto the same API: the request has
-// been here before. A loop that asks for limits is a request of its own.
-func skipped(r *http.Request) bool {
-	loop, _ := r.Context().Value(ctx.SelfLooping).(bool)
-	return loop && !checksLimits(r)
-}
-
-func checksLimits(r *http.Request) bool {
-	check, _ := r.Context().Value(ctx.CheckLoopLimits).(bool)
-	return check
-}
-
-// paid reports that the request has paid from the rule's bucket before, here
-// or before the gateway looped it to this API.
-func (e *engine) paid(r *http.Request, rule rule) bool {
-	m := markOf(r)
-	return m != nil && m.rule.bucket == rule.bucket && !checksLimits(r)
-}
-
-// sessionKey is the canonical name of the key that was accepted, "" if none
-// was. It is a secret.
-func sessionKey(r *http.Request, session *user.SessionState) string {
-	if session == nil {
-		return ""
-	}
-	if session.KeyID != "" {
-		return session.KeyID
-	}
-	return ctx.GetAuthToken(r)
 }
 
 func alias(s *user.SessionState) string {

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -131,6 +133,31 @@ func TestRefusesInPreWhatItHasSeenAccepted(t *testing.T) {
 	}
 	h.now += time.Second
 	h.expect(h.codes(3, func() outcome { return h.send(api, get("k")) }), "map[200:1 429:2]")
+}
+
+// Some requests come before the key is known and some after, from many
+// goroutines and over reloads: each is charged once.
+func TestConcurrentRequestsAreCountedExactly(t *testing.T) {
+	h := newHost(t)
+	h.key("k", meta{"ratelimit": "1/h burst 500"})
+	var admitted atomic.Int64
+	var all sync.WaitGroup
+	for range 16 {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			api := keyed("a", nil)
+			for range 100 {
+				if h.send(api, get("k")).code == 200 {
+					admitted.Add(1)
+				}
+			}
+		}()
+	}
+	all.Wait()
+	if n := admitted.Load(); n != 500 {
+		t.Errorf("admitted %d, want 500", n)
+	}
 }
 
 func TestAnswers(t *testing.T) {
@@ -276,40 +303,6 @@ func TestLimitsOfTykForOneAPI(t *testing.T) {
 	for api, want := range map[string]string{"a": "map[200:2 429:8]", "b": "map[200:3 429:7]", "c": "map[200:9 429:1]"} {
 		h.expect(h.codes(10, func() outcome { return h.send(keyed(api, nil), get("k")) }), want)
 	}
-}
-
-func TestSelfLoop(t *testing.T) {
-	for _, c := range []struct {
-		check bool
-		want  string
-	}{{false, "map[200:4 429:2]"}, {true, "map[200:2 429:4]"}} {
-		h := newHost(t)
-		api := keyed("a", nil)
-		h.key("k", meta{"ratelimit": "1/h burst 4"})
-		h.expect(h.codes(6, func() outcome {
-			r := get("k")
-			first := h.send(api, r)
-			if first.code != 200 {
-				return first
-			}
-			// The gateway runs the chain again with the same request.
-			*r = *r.WithContext(context.WithValue(context.WithValue(r.Context(), ctx.SelfLooping, true), ctx.CheckLoopLimits, c.check))
-			return h.send(api, r)
-		}), c.want)
-	}
-}
-
-func TestLoopToAnotherAPIPaysOnce(t *testing.T) {
-	h := newHost(t)
-	h.key("k", meta{"ratelimit": "1/h burst 4"})
-	outer, inner := keyed("outer", nil), keyed("inner", nil)
-	h.expect(h.codes(6, func() outcome {
-		r := get("k")
-		if first := h.send(outer, r); first.code != 200 {
-			return first
-		}
-		return h.send(inner, r)
-	}), "map[200:4 429:2]")
 }
 
 func TestRequestWithoutSession(t *testing.T) {

@@ -9,6 +9,7 @@ package plugin
 import (
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/TykTechnologies/tyk/log"
@@ -62,6 +63,8 @@ type engine struct {
 	apis   *apis
 	warn   *warner
 	clock  func() time.Duration
+
+	keysAreHashed func() bool
 }
 
 func newEngine(p process, logger *logrus.Entry) *engine {
@@ -72,5 +75,7 @@ func newEngine(p process, logger *logrus.Entry) *engine {
 		apis:   newAPIs(w),
 		warn:   w,
 		clock:  p.clock,
+
+		keysAreHashed: sync.OnceValue(keysAreHashed),
 	}
 }

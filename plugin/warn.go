@@ -1,8 +1,6 @@
 package plugin
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -32,11 +30,8 @@ func (w *warner) due(what id) bool { return w.recent.Take(what.key(), onceAMinut
 // masked shows the end of a key, or of the id in a key of Tyk's newer form, if
 // it is long enough to stay a secret.
 func masked(key string) string {
-	if raw, err := base64.StdEncoding.DecodeString(key); err == nil {
-		var token struct{ ID string }
-		if json.Unmarshal(raw, &token) == nil && token.ID != "" {
-			key = token.ID
-		}
+	if id := tokenID(key); id != "" {
+		key = id
 	}
 	if len(key) < 12 {
 		return "****"

@@ -1,10 +1,13 @@
 // Command cost measures what a request costs a real gateway in CPU time: with
 // no limiter, with the gateway's own and with this plugin, admitted and
 // refused. Only ratios of one run mean something, so short rounds in a new
-// order each time are compared round by round.
+// order each time are compared round by round. The gateway's own limiter is
+// the one of its default settings, in memory. Redis, the upstream and the load
+// are other processes, and not counted.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -63,21 +66,33 @@ func run(ctx context.Context, rounds, requests int) (err error) {
 	if err != nil {
 		return err
 	}
-	for round := range rounds + 1 { // the first warms up
-		rand.Shuffle(len(variants), func(i, j int) { variants[i], variants[j] = variants[j], variants[i] })
-		for _, v := range variants {
-			micros, err := measure(ctx, g, v, requests)
-			if err != nil {
-				return err
-			}
-			if round > 0 {
-				v.micros = append(v.micros, micros)
-			}
-		}
-		fmt.Fprintf(os.Stderr, "\rround %d of %d", round, rounds)
+	fmt.Fprintf(os.Stderr, "%s: %d variants, %d requests of each a round; warm-up\n", r.GatewayName(), len(variants), requests)
+	if err := round(ctx, g, variants, requests); err != nil {
+		return err
 	}
-	fmt.Fprintln(os.Stderr)
-	print(variants)
+	for _, v := range variants {
+		v.micros = nil
+	}
+	for n := range rounds {
+		if err := round(ctx, g, variants, requests); err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "round %d of %d\n", n+1, rounds)
+	}
+	print(variants, requests)
+	return nil
+}
+
+// round measures every variant once, in a new order.
+func round(ctx context.Context, g *rig.Gateway, variants []*variant, requests int) error {
+	rand.Shuffle(len(variants), func(i, j int) { variants[i], variants[j] = variants[j], variants[i] })
+	for _, v := range variants {
+		micros, err := measure(ctx, g, v, requests)
+		if err != nil {
+			return err
+		}
+		v.micros = append(v.micros, micros)
+	}
 	return nil
 }
 
@@ -129,6 +144,9 @@ func (v *variant) keyFor() rig.Key {
 
 const clients = 16 // enough to keep the gateway busy
 
+// sent is how many requests are sent if each client sends as many.
+func sent(requests int) int { return requests / clients * clients }
+
 // measure sends the requests over a few connections and returns the gateway's
 // CPU time for each, in microseconds.
 func measure(ctx context.Context, g *rig.Gateway, v *variant, requests int) (float64, error) {
@@ -173,24 +191,21 @@ func measure(ctx context.Context, g *rig.Gateway, v *variant, requests int) (flo
 		return 0, err
 	default:
 	}
-	return float64((after - before).Microseconds()) / float64(requests/clients*clients), nil
+	return float64((after - before).Nanoseconds()) / 1e3 / float64(sent(requests)), nil
 }
 
 // print writes the table and what the ratios come to.
-func print(variants []*variant) {
+func print(variants []*variant, requests int) {
 	slices.SortFunc(variants, func(a, b *variant) int {
-		if a.status != b.status {
-			return a.status - b.status
-		}
-		return int(median(a.micros) - median(b.micros))
+		return cmp.Or(a.status-b.status, cmp.Compare(median(a.micros), median(b.micros)))
 	})
 	find := func(api string, status int) *variant {
 		return variants[slices.IndexFunc(variants, func(v *variant) bool { return v.api == api && v.status == status })]
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "variant\tCPU us/request\tto Tyk's own\t10 to 90 %\t")
+	fmt.Fprintln(w, "variant\trequests\tCPU us/request\tto Tyk's own\t10 to 90 %\t")
 	for _, v := range variants {
-		row(w, v, find(ownAPI, v.status))
+		row(w, v, find(ownAPI, v.status), sent(requests))
 	}
 	_ = w.Flush()
 	fmt.Println()
@@ -198,9 +213,9 @@ func print(variants []*variant) {
 	verdict("admitted", ratios(find(pluginAPI, 200), find(ownAPI, 200)), 1.10)
 }
 
-func row(w io.Writer, v, own *variant) {
+func row(w io.Writer, v, own *variant, requests int) {
 	r := ratios(v, own)
-	fmt.Fprintf(w, "%s\t%.1f\t%.2f\t%.2f to %.2f\t\n", v.name, median(v.micros), median(r), quantile(r, 0.1), quantile(r, 0.9))
+	fmt.Fprintf(w, "%s\t%d\t%.1f\t%.2f\t%.2f to %.2f\t\n", v.name, requests*len(r), median(v.micros), median(r), quantile(r, 0.1), quantile(r, 0.9))
 }
 
 func verdict(what string, r []float64, goal float64) {

@@ -25,12 +25,13 @@ type API struct {
 	OAS       bool // as an OpenAPI document, or classic
 	Keyless   bool
 	Plugin    From
-	Bundle    string   // name of the bundle; "" for the one that the rig builds
-	File      string   // another .so than the rig's
-	RateLimit Object   // config_data.ratelimit
-	Ignored   []string // endpoints that skip authentication
-	Auth      Object   // fields of the auth section to set
-	Fields    Object   // other fields of the classic definition to set
+	Bundle    string    // name of the bundle; "" for the one that the rig builds
+	File      string    // another .so than the rig's
+	RateLimit Object    // config_data.ratelimit
+	Ignored   []string  // endpoints that skip authentication
+	Auth      Object    // fields of the auth section to set
+	Fields    Object    // other fields of the classic definition to set
+	Security  *Security // of an OAS API; nil for the auth token
 }
 
 type hook struct{ classic, oas, name string }
@@ -114,14 +115,11 @@ func (a API) document(upstream, so string) Object {
 		"middleware": Object{"global": a.global(so)},
 	}
 	if !a.Keyless {
-		doc["components"] = Object{"securitySchemes": Object{
-			"authToken": Object{"type": "apiKey", "in": "header", "name": "Authorization"},
-		}}
-		doc["security"] = []Object{{"authToken": []string{}}}
-		tyk["server"].(Object)["authentication"] = Object{
-			"enabled":         true,
-			"securitySchemes": Object{"authToken": Object{"enabled": true, "header": Object{"enabled": true, "name": "Authorization"}}},
+		security := authToken
+		if a.Security != nil {
+			security = *a.Security
 		}
+		security.apply(doc, tyk["server"].(Object))
 	}
 	doc["x-tyk-api-gateway"] = tyk
 	return doc

@@ -32,7 +32,7 @@ func (g *Gateway) conf(port, redisPort int) Object {
 		"hash_keys":         true, "hash_key_function": "murmur64",
 		"enable_bundle_downloader": true, "bundle_base_url": g.rig.bundleURL,
 		"enable_analytics": false, "allow_insecure_configs": true,
-		"http_server_options":           Object{"enable_path_prefix_matching": true},
+		"http_server_options":           Object{"enable_path_prefix_matching": true, "enable_websockets": true},
 		"max_idle_connections_per_host": 256,
 	}
 	merge(conf, g.options.Conf)

@@ -1,0 +1,105 @@
+package e2e
+
+import (
+	"context"
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"tokenbucket.internal/ci/e2e/rig"
+)
+
+// The plugin writes of every key here that its limit is unusable, and shows
+// nothing that would let anybody in.
+func TestNoCredentialIsInThePluginsLog(t *testing.T) {
+	realOnly(t, "JWT, basic auth, OAuth2, HMAC signatures")
+	t.Parallel()
+	unusable := limits("many")
+	g := own(t, rig.Options{
+		APIs: []rig.API{
+			byDefault(rig.API{ID: "token"}), jwtAPI("jwt", "1/h burst 2"),
+			byDefault(basicAPI("basic")), byDefault(hmacAPI("hmac")), byDefault(oauthAPI("oauth")),
+		},
+		Policies: map[string]rig.Object{
+			"subjects":     policyOver(unusable, "jwt"),
+			"oauth-policy": policyOver(unusable, "oauth"),
+		},
+		Conf: rig.Object{"hash_keys": false},
+	})
+	key := clientOf(t, g, "token").key(unusable)
+	clientOf(t, g, "basic").user("user-with-a-password", "password-of-the-user", unusable)
+	clientOf(t, g, "hmac").signer("signer-with-a-secret", "secret-of-the-signer", unusable)
+	subject := token("subject", "subjects", 1)
+	access, clientSecret := accessToken(t, g, "oauth")
+
+	for _, mode := range []struct {
+		api     string
+		request rig.Request
+		secrets []string
+	}{
+		{"token", rig.Request{Key: key}, []string{key}},
+		{"jwt", bearer(subject), append(strings.Split(subject, "."), jwtSecret)},
+		{"basic", basic("user-with-a-password", "password-of-the-user"), []string{
+			"password-of-the-user", base64.StdEncoding.EncodeToString([]byte("user-with-a-password:password-of-the-user"))}},
+		{"hmac", signed("signer-with-a-secret", "secret-of-the-signer", 0), []string{"secret-of-the-signer"}},
+		{"oauth", bearer(access), []string{access, clientSecret}},
+	} {
+		c := clientOf(t, g, mode.api)
+		before := len(g.Log.Lines("prefix=ratelimit"))
+		c.admits(2, 4, mode.request)
+		lines := g.Log.Lines("prefix=ratelimit")
+		if got := len(lines) - before; got != 1 {
+			t.Errorf("%s: %d lines, want one warning: %q", mode.api, got, lines[before:])
+		}
+		c.hides(mode.secrets)
+	}
+}
+
+// hides fails if a secret is in a line of the plugin's, and tells of those in
+// the gateway's own.
+func (c *client) hides(secrets []string) {
+	c.t.Helper()
+	for _, secret := range secrets {
+		for _, line := range c.g.Log.Lines(secret) {
+			if strings.Contains(line, "prefix=ratelimit") {
+				c.t.Errorf("%s: a credential is in the plugin's log: %s", c.api, line)
+			} else {
+				c.t.Logf("%s: a credential is in the gateway's own log: %s", c.api, line)
+			}
+		}
+	}
+}
+
+func byDefault(a rig.API) rig.API {
+	a.RateLimit = rig.Object{"default": "1/h burst 2"}
+	return a
+}
+
+func oauthAPI(id string) rig.API {
+	return rig.API{ID: id, Fields: rig.Object{
+		"use_oauth2": true, "use_standard_auth": false,
+		"oauth_meta":   rig.Object{"allowed_access_types": []string{"client_credentials"}, "allowed_authorize_types": []string{}},
+		"auth_configs": rig.Object{"oauth": rig.Object{"auth_header_name": "Authorization"}},
+	}}
+}
+
+// accessToken makes a client under the API's policy, and a token for it.
+func accessToken(t *testing.T, g *rig.Gateway, api string) (access, clientSecret string) {
+	t.Helper()
+	var client struct {
+		ID     string `json:"client_id"`
+		Secret string `json:"secret"`
+	}
+	decode(t, g.Send(context.Background(), rig.Request{
+		Method: "POST", Path: "/tyk/oauth/clients/create", Header: rig.Header{rig.AdminHeader: g.Secret},
+		Body: `{"api_id":"` + api + `","redirect_uri":"http://127.0.0.1/","policy_id":"` + api + `-policy"}`,
+	}), &client)
+	var token struct {
+		Access string `json:"access_token"`
+	}
+	q := basic(client.ID, client.Secret)
+	q.Method, q.Path, q.Body = "POST", "/"+api+"/oauth/token/", "grant_type=client_credentials"
+	q.Header = rig.Header{"Content-Type": "application/x-www-form-urlencoded"}
+	decode(t, g.Send(context.Background(), q), &token)
+	return token.Access, client.Secret
+}
