@@ -26,32 +26,33 @@ func TestNoCredentialIsInThePluginsLog(t *testing.T) {
 		},
 		Conf: rig.Object{"hash_keys": false},
 	})
-	key := clientOf(t, g, "token").key(unusable)
-	clientOf(t, g, "basic").user("user-with-a-password", "password-of-the-user", unusable)
-	clientOf(t, g, "hmac").signer("signer-with-a-secret", "secret-of-the-signer", unusable)
+	of := func(api string) *client { return clientOf(t, g, api) }
+	tokens, subjects, users, signers, clients := of("token"), of("jwt"), of("basic"), of("hmac"), of("oauth")
+	key := tokens.key(unusable)
+	users.user("user-with-a-password", "password-of-the-user", unusable)
+	signers.signer("signer-with-a-secret", "secret-of-the-signer", unusable)
 	subject := token("subject", "subjects", 1)
 	access, clientSecret := accessToken(t, g, "oauth")
 
 	for _, mode := range []struct {
-		api     string
+		*client
 		request rig.Request
 		secrets []string
 	}{
-		{"token", rig.Request{Key: key}, []string{key}},
-		{"jwt", bearer(subject), append(strings.Split(subject, "."), jwtSecret)},
-		{"basic", basic("user-with-a-password", "password-of-the-user"), []string{
+		{tokens, rig.Request{Key: key}, []string{key}},
+		{subjects, bearer(subject), append(strings.Split(subject, "."), jwtSecret)},
+		{users, basic("user-with-a-password", "password-of-the-user"), []string{
 			"password-of-the-user", base64.StdEncoding.EncodeToString([]byte("user-with-a-password:password-of-the-user"))}},
-		{"hmac", signed("signer-with-a-secret", "secret-of-the-signer", 0), []string{"secret-of-the-signer"}},
-		{"oauth", bearer(access), []string{access, clientSecret}},
+		{signers, signed("signer-with-a-secret", "secret-of-the-signer", 0), []string{"secret-of-the-signer"}},
+		{clients, bearer(access), []string{access, clientSecret}},
 	} {
-		c := clientOf(t, g, mode.api)
 		before := len(g.Log.Lines("prefix=ratelimit"))
-		c.admits(2, 4, mode.request)
+		mode.admits(2, 4, mode.request)
 		lines := g.Log.Lines("prefix=ratelimit")
 		if got := len(lines) - before; got != 1 {
 			t.Errorf("%s: %d lines, want one warning: %q", mode.api, got, lines[before:])
 		}
-		c.hides(mode.secrets)
+		mode.hides(mode.secrets)
 	}
 }
 

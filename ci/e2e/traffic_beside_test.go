@@ -16,6 +16,7 @@ var (
 func TestBothLimitersApplyAndOnlyThePluginWhenTyksIsOff(t *testing.T) {
 	realOnly(t, "limiter of its own")
 	t.Parallel()
+	clients := map[string]*client{besideTyk: of(t, besideTyk), withoutTyk: of(t, withoutTyk)}
 	for _, step := range []struct {
 		api                       string
 		tyk                       float64 // an hour
@@ -27,7 +28,7 @@ func TestBothLimitersApplyAndOnlyThePluginWhenTyksIsOff(t *testing.T) {
 		{besideTyk, 1000, "1/h burst 5", 5, 0, 5},
 		{withoutTyk, 2, "1/h burst 5", 5, 0, 5},
 	} {
-		c := of(t, step.api)
+		c := clients[step.api]
 		key := c.newKey(rig.Key{Metadata: limits(step.plugin), Fields: rig.Object{"rate": step.tyk, "per": 3600}})
 		var admitted, byTyk, byPlugin int
 		for range 10 {

@@ -19,7 +19,7 @@ func TestGatewayLoadsEverySymbol(t *testing.T) {
 	}
 }
 
-// release puts another build of the plugin into a bundle.
+// release puts a build of the plugin with a build id into a bundle.
 func release(t *testing.T, name, buildID string) {
 	t.Helper()
 	so, err := theRig.PluginWith(buildID)
@@ -49,7 +49,9 @@ func TestH23NewReleaseInARunningGateway(t *testing.T) {
 	realOnly(t, "compiler workspace")
 	t.Parallel()
 	release(t, "release-2.zip", "release2")
-	release(t, "no-build-id.zip", "")
+	if err := theRig.MakeBundle("no-build-id.zip", true); err != nil { // other code, the same module path
+		t.Fatal(err)
+	}
 	g := own(t, rig.Options{APIs: []rig.API{{ID: "first-api"}}})
 	first := clientOf(t, g, "first-api")
 	drained := first.key(limits("1/h burst 3"))

@@ -55,7 +55,7 @@ var (
 	h10      = shared.api(rig.API{ID: "h10", Fields: rewrites(map[string]string{"/loop": "tyk://self/landed"})})
 	h10check = shared.api(rig.API{ID: "h10-check", Fields: rewrites(map[string]string{"/loop": checked})})
 	h10strip = shared.api(rig.API{ID: "h10-strip", Fields: with(rewrites(map[string]string{"/loop": checked}), "strip_auth_data", true)})
-	h10oas   = shared.api(rig.API{ID: "h10-twice", Fields: rewrites(map[string]string{"/loop": "tyk://self/again", "/again": checked})})
+	h10twice = shared.api(rig.API{ID: "h10-twice", Fields: rewrites(map[string]string{"/loop": "tyk://self/again", "/again": checked})})
 )
 
 func with(fields rig.Object, name string, value any) rig.Object {
@@ -66,7 +66,7 @@ func with(fields rig.Object, name string, value any) rig.Object {
 func TestH10SelfLoopPaysOnceAndTwiceWithCheckLimits(t *testing.T) {
 	realOnly(t, "loops")
 	t.Parallel()
-	for api, want := range map[string]int{h10: 4, h10check: 2, h10strip: 2, h10oas: 2} {
+	for api, want := range map[string]int{h10: 4, h10check: 2, h10strip: 2, h10twice: 2} {
 		c := of(t, api)
 		for range 2 { // the second key finds everything loaded
 			c.admits(want, 6, rig.Request{Key: c.key(limits("1/h burst 4")), Path: "loop"})

@@ -38,8 +38,10 @@ func TestH18ReloadsUnderTrafficLoseNoRequestAndRefillNoBucket(t *testing.T) {
 		}
 	})
 	close(stop)
-	if n := <-done; n < 3 {
-		t.Errorf("only %d reloads", n)
+	n := <-done
+	t.Logf("%d reloads", n)
+	if n < 3 {
+		t.Error("too few for the traffic to notice")
 	}
 }
 
