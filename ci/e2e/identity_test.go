@@ -135,7 +135,8 @@ func (c *client) floodDead(key, other string) {
 	if passed == len(rs) {
 		c.t.Errorf("none of %d requests was refused by the limit", passed)
 	}
-	rs.checkFrom(c.t, 20, 20, 0)
+	// Nor is it sure that each of those looks came.
+	rs.checkFrom(c.t, 20, 20, -float64(looks))
 	c.wantAdmitted(20, other)
 }
 
