@@ -167,13 +167,44 @@ func perPeriod(number string, period time.Duration) (Limit, error) {
 		return Limit{}, fmt.Errorf("rate %.20q must be above 0", number)
 	}
 	whole := new(big.Int).Quo(rate.Num(), rate.Denom())
+	rate = simplified(rate, period)
 	length := new(big.Int).Mul(rate.Denom(), big.NewInt(int64(period)))
 	if !rate.Num().IsInt64() || !length.IsInt64() {
-		return Limit{}, fmt.Errorf("rate %.20q has more digits than can be kept", number)
+		return Limit{}, fmt.Errorf("rate %.20q is slower than one token in 292 years", number)
 	}
 	return Limit{
 		Tokens: rate.Num().Int64(),
 		Period: time.Duration(length.Int64()),
 		Burst:  max(1, whole.Int64()),
 	}, nil
+}
+
+// simplified is the rate if its tokens and period fit, or else the simplest
+// fraction within one part in 1e12 of it: 0.3333333333333333 is taken for 1/3.
+func simplified(rate *big.Rat, period time.Duration) *big.Rat {
+	if rate.Num().IsInt64() && new(big.Int).Mul(rate.Denom(), big.NewInt(int64(period))).IsInt64() {
+		return rate
+	}
+	near := new(big.Rat).Mul(rate, big.NewRat(1, 1e12))
+	// The convergents of its continued fraction.
+	n0, d0, n1, d1 := big.NewInt(0), big.NewInt(1), big.NewInt(1), big.NewInt(0)
+	for rest := new(big.Rat).Set(rate); ; rest.Inv(rest) {
+		whole := new(big.Int).Quo(rest.Num(), rest.Denom())
+		n0, n1 = n1, new(big.Int).Add(n0, new(big.Int).Mul(whole, n1))
+		d0, d1 = d1, new(big.Int).Add(d0, new(big.Int).Mul(whole, d1))
+		convergent := new(big.Rat).SetFrac(n1, d1)
+		if off := new(big.Rat).Sub(convergent, rate); off.Abs(off).Cmp(near) <= 0 && n1.Sign() > 0 {
+			return convergent
+		}
+		rest.Sub(rest, new(big.Rat).SetInt(whole))
+	}
+}
+
+// ParsePeriod reads a period as [Parse] does: "m", "10 min", "1h30m", "day".
+func ParsePeriod(s string) (time.Duration, error) {
+	d, err := parsePeriod(strings.ToLower(s))
+	if err != nil {
+		return 0, fmt.Errorf("limiter: %w", err)
+	}
+	return d, nil
 }

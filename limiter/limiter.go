@@ -93,12 +93,23 @@ func New(opts ...Option) *Limiter {
 // below 0. A refusal takes nothing and, but for a change of limit, writes
 // nothing.
 func (l *Limiter) Take(key string, limit Limit, cost int64) Decision {
-	return l.request(l.clock(), false, Claim{key, limit, cost}, true)
+	return l.request(l.clock(), Claim{key, limit, cost}, take)
 }
 
 // TakeAt is Take at the time now.
 func (l *Limiter) TakeAt(now time.Duration, key string, limit Limit, cost int64) Decision {
-	return l.request(now, true, Claim{key, limit, cost}, true)
+	return l.request(now, Claim{key, limit, cost}, take|exact)
+}
+
+// TakeKnown is Take at the limit that the key's bucket has, whatever the given
+// one is; that is for a key that is not known. It never changes a limit.
+func (l *Limiter) TakeKnown(key string, limit Limit, cost int64) Decision {
+	return l.request(l.clock(), Claim{key, limit, cost}, take|keep)
+}
+
+// TakeKnownAt is TakeKnown at the time now.
+func (l *Limiter) TakeKnownAt(now time.Duration, key string, limit Limit, cost int64) Decision {
+	return l.request(now, Claim{key, limit, cost}, take|keep|exact)
 }
 
 // Peek looks at the key's bucket: it is Take with a cost of 0. A key that is
@@ -149,7 +160,7 @@ func (l *Limiter) Stats() Stats {
 		s.mu.Lock()
 		sum.Keys += s.live
 		sum.Evicted += s.dropped
-		sum.Overflow += s.overflow.count
+		sum.Overflow += s.spilled
 		s.mu.Unlock()
 	}
 	return sum
@@ -164,14 +175,21 @@ func (l *Limiter) locate(key string) (id, *shard) {
 	return k, s
 }
 
-// request decides one claim. With write unset it only says what would be
-// decided. An exact now is used as it is; any other may be read again after
-// waiting for a lock.
-func (l *Limiter) request(now time.Duration, exact bool, c Claim, write bool) Decision {
+// how a claim is decided.
+type how uint8
+
+const (
+	take  how = 1 << iota // not only looked at
+	exact                 // now is used as it is; any other may be read again after a lock
+	keep                  // a known key keeps its limit
+)
+
+// request decides one claim.
+func (l *Limiter) request(now time.Duration, c Claim, mode how) Decision {
 	k, s := l.locate(c.Key)
 	if e := s.slab.Load().find(k); e != nil {
-		if r := l.rates.at(e.rate.Load()); r.limit == c.Limit {
-			if d, ok := r.takeWord(&e.tat, now, c.Cost, write); ok {
+		if r := l.rates.at(e.rate.Load()); r.limit == c.Limit || mode&keep != 0 {
+			if d, ok := r.takeWord(&e.tat, now, c.Cost, mode&take != 0); ok {
 				return d
 			}
 		}
@@ -182,37 +200,38 @@ func (l *Limiter) request(now time.Duration, exact bool, c Claim, write bool) De
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !exact {
+	if mode&exact == 0 {
 		// Others may have dropped buckets that were full a moment after now.
 		now = max(now, l.clock())
 	}
 	e := s.slab.Load().find(k)
-	switch {
-	case e == nil:
-		return l.create(s, k, r, now, c.Cost, write)
-	case l.rates.at(e.rate.Load()).limit == c.Limit:
-		d, _ := r.takeWord(&e.tat, now, c.Cost, write)
+	if e == nil {
+		return l.create(s, k, r, now, c.Cost, mode&take != 0)
+	}
+	if known := l.rates.at(e.rate.Load()); known.limit == c.Limit || mode&keep != 0 {
+		d, _ := known.takeWord(&e.tat, now, c.Cost, mode&take != 0)
 		return d
 	}
-	return l.change(s, k, e, r, now, c.Cost, write)
+	return l.change(s, k, e, r, now, c.Cost, mode&take != 0)
 }
 
 // create decides for a key that is not known and makes it known if the
 // decision takes something. The caller holds the shard's lock.
 func (l *Limiter) create(s *shard, k id, r *rate, now time.Duration, cost int64, write bool) Decision {
-	// The key may have been dropped when it was full, so the bucket is full
-	// not at any time, but as of then.
 	var w atomic.Int64
-	w.Store(fresh)
-	if s.evicted > never {
-		w.Store(r.units(s.evicted))
-	}
+	w.Store(s.debt(r))
 	d, _ := r.takeWord(&w, now, cost, true)
-	if !write || cost == 0 || !d.Allowed {
+	if !write || cost <= 0 || cost > r.limit.Burst {
+		return d
+	}
+	if !d.Allowed && s.overflow[r.limit] == nil {
 		return d
 	}
 	if !s.room(l.rates, now) {
 		return s.spill(r, now, cost)
+	}
+	if !d.Allowed {
+		return d
 	}
 	s.slab.Load().put(k, w.Load(), l.rates.acquire(r))
 	s.used++

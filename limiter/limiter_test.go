@@ -83,15 +83,60 @@ func TestOverflowIsSharedAndCounted(t *testing.T) { // invariant 8
 			t.Errorf("newcomer %d: %+v", i, d)
 		}
 	}
-	// A larger limit does not fill the shared bucket.
-	if d := l.TakeAt(0, "large", Limit{Tokens: 1, Period: sec, Burst: 1000}, 1); d.Allowed {
-		t.Errorf("a larger limit: %+v", d)
-	}
-	if s := l.Stats(); s.Overflow != 7 || s.Keys != 1 || s.Evicted != 0 {
+	if s := l.Stats(); s.Overflow != 6 || s.Keys != 1 || s.Evicted != 0 {
 		t.Errorf("%+v", s)
 	}
-	if d := l.TakeAt(sec, "later", limit, 1); !d.Allowed || l.Stats().Evicted != 1 || l.Len() != 1 {
+	if d := l.TakeAt(4*sec, "later", limit, 1); !d.Allowed || l.Stats().Evicted != 1 || l.Len() != 1 {
 		t.Errorf("the full bucket did not make room: %+v %+v", d, l.Stats())
+	}
+}
+
+func TestOverflowKeepsLimitsApart(t *testing.T) {
+	l := New(WithMaxKeys(1))
+	slow, fast := Limit{1, sec, 1}, Limit{1000, sec, 1000}
+	l.TakeAt(0, "resident", Limit{1, year, 10}, 10)
+	admitted := map[string]int64{}
+	for now := time.Duration(0); now < 10*sec; now += 10 * time.Millisecond {
+		admitted["slow"] += one(l.TakeAt(now, "slow", slow, 1).Allowed)
+		admitted["fast"] += one(l.TakeAt(now, "fast", fast, 1).Allowed)
+	}
+	if admitted["slow"] != 10 || admitted["fast"] != 1000 {
+		t.Errorf("%v", admitted)
+	}
+	for i := range int64(2 * maxShared) {
+		if d := l.TakeAt(0, "k", Limit{1, year, 2 + i}, 1); d.RetryAfter < 0 || !d.Allowed && d.RetryAfter == 0 {
+			t.Fatalf("%+v", d)
+		}
+	}
+	if n := len(l.shards[0].overflow); n > maxShared {
+		t.Errorf("%d shared buckets", n)
+	}
+}
+
+func TestKeyThatGetsAPlaceHasNoSecondBurst(t *testing.T) {
+	l := New(WithMaxKeys(1))
+	limit := Limit{1, time.Minute, 100}
+	l.TakeAt(0, "resident", Limit{1, sec, 1}, 1)
+	admitted := int64(0)
+	for now := time.Duration(0); now < 3*sec; now += 10 * time.Millisecond { // the resident is full at 1 s
+		admitted += one(l.TakeAt(now, "k", limit, 1).Allowed)
+	}
+	if admitted != 100 {
+		t.Errorf("admitted %d, want 100", admitted)
+	}
+}
+
+func TestTakeKnownKeepsTheLimit(t *testing.T) {
+	l := New()
+	low, high := Limit{1, sec, 1}, Limit{100, sec, 100}
+	if d := l.TakeKnownAt(0, "k", high, 10); !d.Allowed || d.Remaining != 90 {
+		t.Errorf("an unknown key: %+v", d)
+	}
+	if d := l.TakeKnownAt(0, "k", low, 50); !d.Allowed || d.Remaining != 40 {
+		t.Errorf("a known key: %+v", d)
+	}
+	if d := l.TakeKnown("new", Limit{}, 1); d.Allowed {
+		t.Errorf("an invalid limit: %+v", d)
 	}
 }
 

@@ -80,12 +80,9 @@ type shard struct {
 	hand     int           // where the search for a full bucket goes on
 	evicted  time.Duration // the latest time at which a full bucket was dropped
 	dropped  uint64        // how many were
-	overflow struct {      // the bucket that keys share for which there is no room
-		rate  *rate
-		tat   int64
-		count uint64 // decisions it made
-	}
-	_ [40]byte // shards do not share cache lines
+	overflow overflow
+	spilled  uint64   // decisions that it made
+	_        [48]byte // shards do not share cache lines
 }
 
 // evictWindow is how many entries one new key looks at for a full bucket.
@@ -170,21 +167,53 @@ func newSlab(live int) *slab {
 	return &slab{entries: make([]entry, max(minSlab, 2*live))}
 }
 
-// spill charges the bucket that the keys without a place share. It takes the
-// limit of whoever asks, like a key whose limit changes.
+// overflow is what keys without a place share: a bucket for each limit, so that
+// no key is charged at another's rate. Those that are full are forgotten.
+type overflow map[Limit]*shared
+
+type shared struct {
+	rate *rate
+	tat  atomic.Int64
+}
+
+// maxShared bounds an overflow. Beyond it, keys without a place are refused.
+const maxShared = 64
+
+// spill charges the bucket that the keys of this limit share.
 func (s *shard) spill(r *rate, now time.Duration, cost int64) Decision {
-	o := &s.overflow
-	var w atomic.Int64
-	switch {
-	case o.rate == nil:
-		w.Store(fresh)
-	case o.rate.limit == r.limit:
-		w.Store(o.tat)
-	default:
-		w.Store(o.rate.convert(o.tat, r, now))
+	s.spilled++
+	o := s.overflow[r.limit]
+	if o == nil {
+		for limit, old := range s.overflow {
+			if old.rate.full(old.tat.Load(), now) {
+				delete(s.overflow, limit)
+			}
+		}
+		if len(s.overflow) >= maxShared {
+			return Decision{RetryAfter: r.until(r.units(now)+r.interval, now)}
+		}
+		if s.overflow == nil {
+			s.overflow = make(overflow)
+		}
+		o = &shared{rate: r}
+		o.tat.Store(fresh)
+		s.overflow[r.limit] = o
 	}
-	d, _ := r.takeWord(&w, now, cost, true)
-	o.count++
-	o.rate, o.tat = r, w.Load()
+	d, _ := r.takeWord(&o.tat, now, cost, true)
 	return d
+}
+
+// debt is the state of a new bucket of this limit. The key may have been
+// dropped when its bucket was full, so it is full not at any time but as of
+// then; and it may have taken from the shared bucket, so it is no fuller than
+// that.
+func (s *shard) debt(r *rate) int64 {
+	tat := int64(fresh)
+	if s.evicted > never {
+		tat = r.units(s.evicted)
+	}
+	if o := s.overflow[r.limit]; o != nil {
+		tat = max(tat, o.tat.Load())
+	}
+	return tat
 }

@@ -17,21 +17,21 @@ type Claim struct {
 // nothing. Only when another goroutine takes the same tokens in between are
 // tokens taken and given back, and a third one may be refused meanwhile.
 func (l *Limiter) TakeAll(claims ...Claim) Decision {
-	return l.takeAll(l.clock(), false, claims)
+	return l.takeAll(l.clock(), 0, claims)
 }
 
 // TakeAllAt is TakeAll at the time now.
 func (l *Limiter) TakeAllAt(now time.Duration, claims ...Claim) Decision {
-	return l.takeAll(now, true, claims)
+	return l.takeAll(now, exact, claims)
 }
 
-func (l *Limiter) takeAll(now time.Duration, exact bool, claims []Claim) Decision {
+func (l *Limiter) takeAll(now time.Duration, mode how, claims []Claim) Decision {
 	if len(claims) == 1 {
-		return l.request(now, exact, claims[0], true)
+		return l.request(now, claims[0], take|mode)
 	}
 	all := Decision{Allowed: true}
 	for i, c := range claims {
-		if d := l.request(now, exact, c, false); i == 0 || tighter(d, all) {
+		if d := l.request(now, c, mode); i == 0 || tighter(d, all) {
 			all = d
 		}
 	}
@@ -39,7 +39,7 @@ func (l *Limiter) takeAll(now time.Duration, exact bool, claims []Claim) Decisio
 		return all
 	}
 	for i, c := range claims {
-		d := l.request(now, exact, c, true)
+		d := l.request(now, c, take|mode)
 		if !d.Allowed {
 			for _, taken := range claims[:i] {
 				l.RefundAt(now, taken.Key, taken.Cost)
