@@ -3,6 +3,7 @@ package plugin
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/TykTechnologies/tyk/ctx"
 	"github.com/TykTechnologies/tyk/request"
@@ -35,10 +36,19 @@ func (e *engine) pre(w http.ResponseWriter, r *http.Request) {
 	if g == nil || g.from != s || payment(r, g.rule.bucket) != nil {
 		return
 	}
+	now := e.clock()
+	if g.dead(now) {
+		e.known.forget(c)
+		return
+	}
 	// One request in a while goes on to authentication even if it is above the
 	// limit, so that a limit that was raised is learned.
-	look := g.due(e.clock())
-	d := e.limits.Take(g.rule.bucket, g.rule.policy.Limit(), 1)
+	look := g.due(now)
+	// Another API may know better what the limit is by now.
+	d := e.limits.TakeKnown(g.rule.bucket, g.rule.policy.Limit(), 1)
+	if d.Allowed || look {
+		g.passed(now)
+	}
 	switch {
 	case d.Allowed:
 		m := &mark{rule: g.rule, decision: d, grant: g}
@@ -60,8 +70,15 @@ func (e *engine) postKeyAuth(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	in := inputsOf(session, s.api)
 	byPre := m.by(s, r)
+	if refusedNext(session, s.api) {
+		e.release(r, s, m, byPre)
+		return
+	}
+	in := inputsOf(session, s.api)
+	if byPre {
+		m.grant.confirmed()
+	}
 	if byPre && m.grant.who == who && m.grant.inputs == in {
 		m.tell(w)
 		return
@@ -83,11 +100,28 @@ func (e *engine) postKeyAuth(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// refusedNext reports a session that the gateway will refuse right after this
+// hook. It must not drain a bucket that it may share with others.
+func refusedNext(s *user.SessionState, api string) bool {
+	_, access := s.AccessRights[api]
+	return s.IsInactive || s.Expires >= 1 && time.Now().After(time.Unix(s.Expires, 0)) || len(s.AccessRights) > 0 && !access
+}
+
+// release gives back what the request paid in pre, and forgets its credential.
+func (e *engine) release(r *http.Request, s *settings, m *mark, byPre bool) {
+	if byPre {
+		e.giveBack(m)
+	}
+	if c, shown := s.credential(r); shown && !keepsSession(r) {
+		e.known.forget(c)
+	}
+}
+
 // learn makes the session's rule, and keeps it for the request's credential.
 func (e *engine) learn(r *http.Request, s *settings, session *user.SessionState, key string, who id, in inputs) (rule, bool) {
-	rule, ok := s.ruleFor(who, hash(session.OrgID), in, func(field string, err error) {
+	rule, ok := s.ruleFor(who, hash(session.OrgID), in, limitsApart(session, s.api), func(field string, err error) {
 		if e.warn.due(who.with(hash(field))) {
-			e.warn.log.Warningf("key %s%s: %s: %s; the next limit applies", masked(key), alias(session),
+			e.warn.log.Warningf("key %s%s: %s: %s; see the README for what applies instead", masked(inner(key, session.OrgID)), alias(session),
 				field, strings.TrimPrefix(err.Error(), "limiter: "))
 		}
 	})
@@ -103,6 +137,7 @@ func (e *engine) learn(r *http.Request, s *settings, session *user.SessionState,
 			seen -= s.refresh
 		}
 		g.lookedAt.Store(int64(seen))
+		g.unsure.Store(sure)
 		e.known.put(c, g)
 	default:
 		e.known.forget(c)

@@ -52,33 +52,40 @@ func scalar(v any) any {
 	return other(fmt.Sprintf("%T", v))
 }
 
-// limit reads the form. The rate's own text wins over per and burst.
-func (f form) limit() (limiter.Limit, error) {
+// limit reads the form. The rate's own text wins over per and burst. A burst
+// beside it that cannot be read does not make the rate void: burstFault says
+// why the default one applies.
+func (f form) limit() (l limiter.Limit, burstFault, err error) {
 	if f.fault != "" {
-		return limiter.Limit{}, errors.New(f.fault)
+		return l, nil, errors.New(f.fault)
 	}
 	text, err := number(f.rate)
 	if err != nil {
-		return limiter.Limit{}, fmt.Errorf("rate: %w", err)
+		return l, nil, fmt.Errorf("rate: %w", err)
 	}
-	text, burst, hasBurst := strings.Cut(strings.ToLower(text), "burst")
-	if f.per != nil && !strings.Contains(text, "/") && !strings.Contains(text, "per") {
+	before, own, hasBurst := strings.Cut(strings.ToLower(text), "burst")
+	if f.per != nil && !strings.Contains(before, "/") && !strings.Contains(before, "per") {
 		span, err := duration(f.per)
 		if err != nil {
-			return limiter.Limit{}, fmt.Errorf("per: %w", err)
+			return l, nil, fmt.Errorf("per: %w", err)
 		}
-		text += "/" + span.String()
-	}
-	if f.burst != nil && !hasBurst {
-		if burst, err = number(f.burst); err != nil {
-			return limiter.Limit{}, fmt.Errorf("burst: %w", err)
-		}
-		hasBurst = true
+		before += "/" + span.String()
 	}
 	if hasBurst {
-		text += " burst " + burst
+		l, err = limiter.Parse(before + " burst " + own)
+		return l, nil, err
 	}
-	return limiter.Parse(text)
+	if l, err = limiter.Parse(before); err != nil || f.burst == nil {
+		return l, nil, err
+	}
+	burst, burstFault := number(f.burst)
+	if burstFault == nil {
+		var with limiter.Limit
+		if with, burstFault = limiter.Parse(before + " burst " + burst); burstFault == nil {
+			l = with
+		}
+	}
+	return l, burstFault, nil
 }
 
 // number writes a number that came as any JSON or Go type as text.
@@ -108,18 +115,18 @@ func number(v any) (string, error) {
 	return "", fmt.Errorf("a value of type %T is not a number or a text", v)
 }
 
-// duration reads seconds, or a text with units.
+// duration reads seconds, or a period as limiter.Parse knows them.
 func duration(v any) (time.Duration, error) {
 	text, err := number(v)
 	if err != nil {
 		return 0, err
 	}
-	if strings.Trim(text, "0123456789.+-e") == "" {
-		text += "s"
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return limiter.ParsePeriod(text)
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("%.20q is not a duration above 0, such as 60, 10s or 1h30m", text)
+	if d := time.Duration(seconds * float64(time.Second)); seconds < 1e9 && d > 0 {
+		return d, nil
 	}
-	return d, nil
+	return 0, fmt.Errorf("%.20q seconds are not a period between 1 ns and 31 years", text)
 }

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,26 @@ type grant struct {
 	inputs   inputs    // what the rule was made from
 	rule     rule
 	lookedAt atomic.Int64
+	unsure   atomic.Int64 // since when passes are not confirmed by an authentication; sure if they are
+}
+
+const sure = math.MinInt64
+
+// passed notes that a request was let on to authentication.
+func (g *grant) passed(now time.Duration) { g.unsure.CompareAndSwap(sure, int64(now)) }
+
+// confirmed notes that one got through it.
+func (g *grant) confirmed() {
+	if g.unsure.Load() != sure { // not to write for each request of many at once
+		g.unsure.Store(sure)
+	}
+}
+
+// dead reports that for a refresh no request has got through: the credential is
+// revoked, and must not drain a bucket that others share.
+func (g *grant) dead(now time.Duration) bool {
+	since := g.unsure.Load()
+	return since != sure && now-time.Duration(since) >= g.from.refresh
 }
 
 // due reports, to one request in every refresh, that the session should be

@@ -51,14 +51,35 @@ func inputsOf(s *user.SessionState, api string) inputs {
 	return in
 }
 
+// limitsApart reports that the session has different limits of Tyk's for APIs
+// without a scope: they cannot share the key's bucket.
+func limitsApart(s *user.SessionState, api string) bool {
+	limitOf := func(a user.AccessDefinition) [2]float64 {
+		if a.Limit.IsEmpty() {
+			return [2]float64{s.Rate, s.Per}
+		}
+		return [2]float64{a.Limit.Rate, a.Limit.Per}
+	}
+	own := limitOf(s.AccessRights[api])
+	for _, access := range s.AccessRights {
+		if access.AllowanceScope == "" && limitOf(access) != own {
+			return true
+		}
+	}
+	return false
+}
+
 // ruleFor picks the first limit that is there and usable; false if there is
-// none. unusable is told of those that are there and are not.
-func (s *settings) ruleFor(who, org id, in inputs, unusable func(field string, err error)) (rule, bool) {
-	owner := who
+// none. apart is limitsApart of the session. unusable is told of those that are there and are not.
+func (s *settings) ruleFor(who, org id, in inputs, apart bool, unusable func(field string, err error)) (rule, bool) {
+	bucket := func(limiter.Limit) id { return who }
 	if in.group != nil {
 		name, err := number(in.group)
 		if err == nil && name != "" {
-			owner = groupIDs.with(org).with(hash(name))
+			// Keys of a group that have another limit have another bucket: one
+			// that is refilled at two rates keeps neither.
+			group := groupIDs.with(org).with(hash(name))
+			bucket = func(l limiter.Limit) id { return group.with(hash(l.String())) }
 		} else {
 			unusable("ratelimit_group", errors.New("not a name"))
 		}
@@ -70,24 +91,31 @@ func (s *settings) ruleFor(who, org id, in inputs, unusable func(field string, e
 		if field.form.rate == nil {
 			continue
 		}
-		limit, err := field.form.limit()
+		limit, burstFault, err := field.form.limit()
+		if burstFault != nil {
+			unusable(field.name+"'s burst", burstFault)
+		}
 		if err == nil {
-			return newRule(limit, owner), true
+			return newRule(limit, bucket(limit)), true
 		}
 		unusable(field.name, err)
 	}
 	if in.tykRate > 0 && in.tykPer > 0 { // 0 and -1 are no limit to Tyk
-		limit, err := form{rate: in.tykRate, per: in.tykPer}.limit()
+		limit, _, err := form{rate: in.tykRate, per: in.tykPer}.limit()
 		if err == nil {
-			if in.tykScope != "" {
-				owner = owner.with(hash(in.tykScope))
+			b := bucket(limit)
+			switch {
+			case in.tykScope != "":
+				b = b.with(hash(in.tykScope))
+			case apart:
+				b = b.with(s.id)
 			}
-			return newRule(limit, owner), true
+			return newRule(limit, b), true
 		}
 		unusable("rate and per", err)
 	}
 	if s.byDefault != nil {
-		return rule{s.byDefault, owner.with(s.id).key()}, true
+		return rule{s.byDefault, bucket(s.byDefault.Limit()).with(s.id).key()}, true
 	}
 	return rule{}, false
 }

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -31,12 +32,19 @@ func TestFormsOfALimit(t *testing.T) { // H13
 		{"100", "1m", " 20 ", limiter.Limit{Tokens: 100, Period: time.Minute, Burst: 20}},
 		{0.5, nil, nil, limiter.Limit{Tokens: 1, Period: 2 * time.Second, Burst: 1}},
 		{4.0, 0.5, nil, limiter.Limit{Tokens: 4, Period: 500 * time.Millisecond, Burst: 4}},
+		{0.3333333333333333, nil, nil, limiter.Limit{Tokens: 1, Period: 3 * time.Second, Burst: 1}},
+		{100.0, "day", nil, limiter.Limit{Tokens: 100, Period: 24 * time.Hour, Burst: 100}},
+		{100.0, "10 min", nil, limiter.Limit{Tokens: 100, Period: 10 * time.Minute, Burst: 100}},
+		{"100", "1e3", nil, limiter.Limit{Tokens: 100, Period: 1000 * time.Second, Burst: 100}},
+		{"10/s", nil, 0.0, ten}, // a rate is not void for its burst
+		{"10/s", nil, "1.5", ten},
+		{meta{"rate": 10.0, "burst": "many"}, nil, nil, ten},
 		{"10/s", nil, 50.0, limiter.Limit{Tokens: 10, Period: time.Second, Burst: 50}},
 		{"10/s BURST 30", 60.0, 50.0, limiter.Limit{Tokens: 10, Period: time.Second, Burst: 30}},
 		{"5 per day", 60.0, nil, limiter.Limit{Tokens: 5, Period: 24 * time.Hour, Burst: 5}},
 		{meta{"rate": "100", "per": "1m", "burst": 200.0}, 1.0, 1.0, limiter.Limit{Tokens: 100, Period: time.Minute, Burst: 200}},
 	} {
-		got, err := formOf(c.rate, c.per, c.burst).limit()
+		got, _, err := formOf(c.rate, c.per, c.burst).limit()
 		if err != nil || got != c.want {
 			t.Errorf("%#v per %v burst %v: %v, %v; want %v", c.rate, c.per, c.burst, got, err, c.want)
 		}
@@ -48,21 +56,22 @@ var unusable = map[string]any{
 	"abc": "abc", "empty": "", "NaN": math.NaN(), "NaN text": "NaN", "infinity": math.Inf(1),
 	"negative": -5.0, "negative text": "-5", "zero": 0.0, "huge": "1e400", "list": []any{}, "bool": true,
 	"empty object": meta{}, "unknown field": meta{"rate": 1.0, "brust": 2.0}, "nested": meta{"rate": meta{"rate": 1.0}},
-	"too fast": 2e9, "object with a bad burst": meta{"rate": 1.0, "burst": "many"}, "object with a bad per": meta{"rate": 1.0, "per": -1.0},
+	"too fast": 2e9, "object with a bad per": meta{"rate": 1.0, "per": -1.0},
 }
 
 func TestUnusableLimitsSayWhy(t *testing.T) { // H14
 	for name, v := range unusable {
-		if l, err := formOf(v, nil, nil).limit(); err == nil {
+		if l, _, err := formOf(v, nil, nil).limit(); err == nil {
 			t.Errorf("%s: %v", name, l)
 		}
 	}
 	for want, v := range map[string][3]any{
-		"per:":   {10.0, "soon", nil},
-		"burst:": {10.0, nil, []any{}},
-		"burst ": {10.0, nil, "many"},
+		"per:":                   {10.0, "soon", nil},
+		"not a number or a text": {10.0, nil, []any{}},
+		"burst ":                 {10.0, nil, "many"},
 	} {
-		if _, err := formOf(v[0], v[1], v[2]).limit(); err == nil || !strings.Contains(err.Error(), want) {
+		_, burstFault, err := formOf(v[0], v[1], v[2]).limit()
+		if err = cmp.Or(err, burstFault); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want it to name %q", v, err, want)
 		}
 	}
@@ -149,7 +158,7 @@ func FuzzForm(f *testing.F) {
 				v[i] = text
 			}
 		}
-		l, err := formOf(v[0], v[1], v[2]).limit()
+		l, _, err := formOf(v[0], v[1], v[2]).limit()
 		if err == nil {
 			err = l.Validate()
 		} else if l != (limiter.Limit{}) {

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"github.com/TykTechnologies/tyk/apidef/oas"
 	"github.com/TykTechnologies/tyk/ctx"
 
+	"tokenbucket.internal/limiter"
 	"tokenbucket.internal/limiter/httplimit"
 )
 
@@ -62,8 +64,8 @@ func (s *settings) configure(config map[string]any, problem func(path string, er
 func (s *settings) set(name string, value any) error {
 	switch name {
 	case "default", "anonymous":
-		limit, err := formOf(value, nil, nil).limit()
-		if err != nil {
+		limit, burstFault, err := formOf(value, nil, nil).limit()
+		if err = cmp.Or(err, burstFault); err != nil && limit == (limiter.Limit{}) {
 			return err
 		}
 		if name == "default" {
@@ -71,6 +73,7 @@ func (s *settings) set(name string, value any) error {
 		} else {
 			s.anonymous = httplimit.NewPolicy(policyName, limit)
 		}
+		return err
 	case "refresh":
 		d, err := duration(value)
 		if err != nil {
@@ -164,7 +167,7 @@ func (a *apis) add(key any, read func() (definition, error)) *settings {
 func (a *apis) settingsFrom(d definition) *settings {
 	s := &settings{api: d.api, id: hash(d.api), keyless: d.keyless, sources: d.sources}
 	s.configure(d.config, func(path string, err error) {
-		a.warn.log.Warningf("API %s: config_data.%s: %s; it is not in force", d.api, path, strings.TrimPrefix(err.Error(), "limiter: "))
+		a.warn.log.Warningf("API %s: config_data.%s: %s; see the README", d.api, path, strings.TrimPrefix(err.Error(), "limiter: "))
 	})
 	return s
 }

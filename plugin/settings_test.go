@@ -215,7 +215,7 @@ func TestProcessSettings(t *testing.T) {
 }
 
 func TestMasked(t *testing.T) {
-	for key, want := range map[string]string{"": "****", "free": "****", "12345678901": "****", "123456789012": "****9012",
+	for key, want := range map[string]string{"": "****", "free": "****", "12345678901": "****", "123456789012345": "****", "1234567890123456": "****3456",
 		"eyJvcmciOiJkZWZhdWx0IiwiaWQiOiJmcmVlIiwiaCI6Im11cm11cjY0In0=":                                     "****",
 		"eyJvcmciOiJkZWZhdWx0IiwiaWQiOiI5ZDg4M2RhZjM0NjE0YjYwOGQ2ZjE2YTk5MjExYmNkMSIsImgiOiJtdXJtdXI2NCJ9": "****bcd1",
 	} {

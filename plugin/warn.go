@@ -33,7 +33,7 @@ func masked(key string) string {
 	if id := tokenID(key); id != "" {
 		key = id
 	}
-	if len(key) < 12 {
+	if len(key) < 16 {
 		return "****"
 	}
 	return "****" + key[len(key)-4:]
