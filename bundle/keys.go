@@ -182,5 +182,5 @@ func checkSignature(signature string, d *digest, key *rsa.PublicKey) (string, er
 	if err := rsa.VerifyPKCS1v15(key, crypto.SHA256, d.signed(), raw); err != nil {
 		return "", fmt.Errorf("wrong signature: not made with this key over these files: build the bundle again, or use the key that belongs to it")
 	}
-	return fmt.Sprintf("ok (RSA, %d bits, SHA-256)", key.N.BitLen()), nil
+	return fmt.Sprintf("ok (RSA, %d bits, SHA-256; of the files' bytes: not of their names and the hooks)", key.N.BitLen()), nil
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -94,11 +95,11 @@ func (c *client) headers(ofAdmitted string) {
 	}
 	refused := c.wantRefused(key)
 	wantHeader(c.t, refused, ofRefused)
-	for name, want := range map[string]string{
-		"RateLimit-Policy": `"default";q=1;w=3600`, "RateLimit": `"default";r=0;t=7200`, "Retry-After": "3600",
+	for name, want := range map[string]string{ // a busy machine may take a minute
+		"RateLimit-Policy": `"default";q=1;w=3600`, "RateLimit": `"default";r=0;t=7(1[4-9].|200)`, "Retry-After": "3(5[4-9].|600)",
 		"X-RateLimit-Limit": "2", "X-RateLimit-Remaining": "0", "Content-Type": "application/json",
 	} {
-		if got := refused.Header.Get(name); got != want {
+		if got := refused.Header.Get(name); !regexp.MustCompile("^" + want + "$").MatchString(got) {
 			c.t.Errorf("refused with %s: %s, want %s", name, got, want)
 		}
 	}

@@ -134,7 +134,7 @@ func printHelp(url, secret string) {
 Try, in another terminal:
 
   curl -i -H 'Authorization: free' %[1]s/%[2]s/
-  for i in $(seq 300); do curl -s -o /dev/null -w '%%{http_code}\n' -H 'Authorization: pro' %[1]s/%[2]s/; done | sort | uniq -c
+  curl -s -o /dev/null -w '%%{http_code}\n' -H 'Authorization: pro' '%[1]s/%[2]s/?n=[1-400]' | sort | uniq -c
   curl -X PUT -H 'x-tyk-authorization: %[3]s' %[1]s/tyk/keys/free -d '{"org_id": "%[4]s", "access_rights": {"%[2]s": {"api_id": "%[2]s", "versions": ["Default"]}}, "meta_data": {"ratelimit": "2/m burst 10"}}'
 
 Ctrl-C ends it. While there is traffic, each second:

@@ -35,6 +35,7 @@ type Rig struct {
 	bundleURL string
 	bundles   *http.Server
 	ctx       context.Context // ends builds
+	starting  sync.Mutex      // held by the gateway that starts
 
 	mu        sync.Mutex
 	artifacts map[string]*artifact
