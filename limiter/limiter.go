@@ -42,7 +42,7 @@ func WithShards(n int) Option { return func(o *options) { o.shards = n } }
 // WithMaxKeys sets how many keys are kept, at 43 to 64 bytes each. Values
 // below 1 mean [DefaultMaxKeys]. Keys whose bucket is full again are dropped
 // when their place is wanted. Where none is, a new key is charged to a bucket
-// that it shares with all such keys of its shard.
+// that it shares with all such keys of its shard and limit.
 func WithMaxKeys(n int) Option { return func(o *options) { o.maxKeys = n } }
 
 // WithClock sets the clock: a monotonic one, since any start. Nil means

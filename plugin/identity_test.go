@@ -29,7 +29,7 @@ func TestKeyWithCharactersThatItsHashIgnoresHasNoFreshBucket(t *testing.T) {
 	if who(e, "orgkey", "0a1b2c3d") == who(e, "orgkey", "ffffffff") {
 		t.Error("two keys share a bucket")
 	}
-	if who(e, "orgkey", "") != who(e, "orgkey", "") {
+	if first := who(e, "orgkey", ""); first != who(e, "orgkey", "") {
 		t.Error("no bucket of its own without a hash")
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A grant is what was learned of a credential that the gateway accepted. It
-// does not change, but for the time of the next look.
+// A grant is what was learned of a credential that the gateway accepted. Only
+// when it was looked at and whether requests still get through change.
 type grant struct {
 	who      id        // the session's identity
 	from     *settings // of the API, when it was learned

@@ -70,7 +70,8 @@ func limitsApart(s *user.SessionState, api string) bool {
 }
 
 // ruleFor picks the first limit that is there and usable; false if there is
-// none. apart is limitsApart of the session. unusable is told of those that are there and are not.
+// none. apart is limitsApart of the session. unusable is told of those that are
+// there and are not.
 func (s *settings) ruleFor(who, org id, in inputs, apart bool, unusable func(field string, err error)) (rule, bool) {
 	bucket := func(limiter.Limit) id { return who }
 	if in.group != nil {

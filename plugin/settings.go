@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,7 +14,6 @@ import (
 	"github.com/TykTechnologies/tyk/apidef/oas"
 	"github.com/TykTechnologies/tyk/ctx"
 
-	"tokenbucket.internal/limiter"
 	"tokenbucket.internal/limiter/httplimit"
 )
 
@@ -65,7 +63,7 @@ func (s *settings) set(name string, value any) error {
 	switch name {
 	case "default", "anonymous":
 		limit, burstFault, err := formOf(value, nil, nil).limit()
-		if err = cmp.Or(err, burstFault); err != nil && limit == (limiter.Limit{}) {
+		if err != nil {
 			return err
 		}
 		if name == "default" {
@@ -73,7 +71,7 @@ func (s *settings) set(name string, value any) error {
 		} else {
 			s.anonymous = httplimit.NewPolicy(policyName, limit)
 		}
-		return err
+		return burstFault // the rate holds with the default burst
 	case "refresh":
 		d, err := duration(value)
 		if err != nil {

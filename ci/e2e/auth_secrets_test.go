@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/base64"
 	"strings"
 	"testing"
@@ -32,7 +31,8 @@ func TestNoCredentialIsInThePluginsLog(t *testing.T) {
 	users.user("user-with-a-password", "password-of-the-user", unusable)
 	signers.signer("signer-with-a-secret", "secret-of-the-signer", unusable)
 	subject := token("subject", "subjects", 1)
-	access, clientSecret := accessToken(t, g, "oauth")
+	app := newOAuthClient(t, g, "oauth")
+	access, clientSecret := app.accessToken(t, g, "oauth"), app.Secret
 
 	for _, mode := range []struct {
 		*client
@@ -82,25 +82,4 @@ func oauthAPI(id string) rig.API {
 		"oauth_meta":   rig.Object{"allowed_access_types": []string{"client_credentials"}, "allowed_authorize_types": []string{}},
 		"auth_configs": rig.Object{"oauth": rig.Object{"auth_header_name": "Authorization"}},
 	}}
-}
-
-// accessToken makes a client under the API's policy, and a token for it.
-func accessToken(t *testing.T, g *rig.Gateway, api string) (access, clientSecret string) {
-	t.Helper()
-	var client struct {
-		ID     string `json:"client_id"`
-		Secret string `json:"secret"`
-	}
-	decode(t, g.Send(context.Background(), rig.Request{
-		Method: "POST", Path: "/tyk/oauth/clients/create", Header: rig.Header{rig.AdminHeader: g.Secret},
-		Body: `{"api_id":"` + api + `","redirect_uri":"http://127.0.0.1/","policy_id":"` + api + `-policy"}`,
-	}), &client)
-	var token struct {
-		Access string `json:"access_token"`
-	}
-	q := basic(client.ID, client.Secret)
-	q.Method, q.Path, q.Body = "POST", "/"+api+"/oauth/token/", "grant_type=client_credentials"
-	q.Header = rig.Header{"Content-Type": "application/x-www-form-urlencoded"}
-	decode(t, g.Send(context.Background(), q), &token)
-	return token.Access, client.Secret
 }

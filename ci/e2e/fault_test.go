@@ -3,7 +3,6 @@ package e2e
 import (
 	"archive/zip"
 	"bytes"
-	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,19 +12,9 @@ import (
 	"tokenbucket.internal/ci/e2e/rig"
 )
 
-func start(t *testing.T, o rig.Options) *rig.Gateway {
-	t.Helper()
-	g, err := theRig.Start(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(g.Close)
-	return g
-}
-
 func TestH22FaultOfAHookIsContained(t *testing.T) {
 	t.Parallel()
-	g := start(t, rig.Options{Faulty: true, APIs: []rig.API{
+	g := own(t, rig.Options{Faulty: true, APIs: []rig.API{
 		{ID: "open", Plugin: rig.AllHooks},
 		{ID: "closed", Plugin: rig.AllHooks, RateLimit: rig.Object{"on_fault": "closed"}},
 		{ID: "oas", OAS: true, Plugin: rig.AllHooks, RateLimit: rig.Object{"on_fault": "closed"}},
@@ -86,7 +75,7 @@ func TestH24UnsignedOrChangedBundleIsRefused(t *testing.T) {
 	for _, b := range bundles {
 		apis = append(apis, rig.API{ID: b.id, Bundle: b.id + ".zip"})
 	}
-	g := start(t, rig.Options{APIs: apis, Conf: rig.Object{"public_key_path": public}})
+	g := own(t, rig.Options{APIs: apis, Conf: rig.Object{"public_key_path": public}})
 	for _, b := range bundles {
 		if _, err := theRig.BundleTool("verify", "-key", public, theRig.BundlePath(b.id+".zip")); (err == nil) != b.good {
 			t.Errorf("bundle verify of the %s bundle: %v", b.id, err)

@@ -25,7 +25,7 @@ const mayGrow = 8 << 20
 // addresses that are all new. Neither may grow the gateway without bound, or
 // touch what a key has left.
 func TestH19FloodOfMadeUpCredentialsHarmsNobody(t *testing.T) {
-	g := start(t, rig.Options{
+	g := own(t, rig.Options{
 		APIs: []rig.API{
 			{ID: "keyed"},
 			{ID: "keyless", Keyless: true, RateLimit: rig.Object{"anonymous": "1/1000s burst 1"}},

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"testing"
 
@@ -23,33 +22,41 @@ func TestOAuth2AccessTokensAreLimited(t *testing.T) {
 	t.Parallel()
 	const api = "oauth2"
 	g := own(t, rig.Options{
-		APIs: []rig.API{{ID: api, Fields: rig.Object{
-			"use_oauth2": true, "use_standard_auth": false,
-			"oauth_meta":   rig.Object{"allowed_access_types": []string{"client_credentials"}, "allowed_authorize_types": []string{}},
-			"auth_configs": rig.Object{"oauth": rig.Object{"auth_header_name": "Authorization"}},
-		}}},
+		APIs:     []rig.API{oauthAPI(api)},
 		Policies: map[string]rig.Object{api + "-policy": policyFor(api, limits("1/h burst 3"))},
 	})
 	c := clientOf(t, g, api)
-	var client struct {
-		ID     string `json:"client_id"`
-		Secret string `json:"secret"`
+	client := newOAuthClient(t, g, api)
+	for range 2 {
+		c.admits(3, 5, rig.Request{Key: "Bearer " + client.accessToken(t, g, api)})
 	}
+}
+
+type oauthClient struct {
+	ID     string `json:"client_id"`
+	Secret string `json:"secret"`
+}
+
+// newOAuthClient makes a client under the API's policy.
+func newOAuthClient(t *testing.T, g *rig.Gateway, api string) (client oauthClient) {
+	t.Helper()
 	decode(t, g.Send(context.Background(), rig.Request{
 		Method: "POST", Path: "/tyk/oauth/clients/create", Header: rig.Header{rig.AdminHeader: g.Secret},
-		Body: `{"api_id":"oauth2","redirect_uri":"http://127.0.0.1/","policy_id":"oauth2-policy"}`,
+		Body: `{"api_id":"` + api + `","redirect_uri":"http://127.0.0.1/","policy_id":"` + api + `-policy"}`,
 	}), &client)
-	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte(client.ID+":"+client.Secret))
-	for range 2 {
-		var token struct {
-			Access string `json:"access_token"`
-		}
-		decode(t, g.Send(context.Background(), rig.Request{
-			Method: "POST", Path: "/" + api + "/oauth/token/", Key: basic, Body: "grant_type=client_credentials",
-			Header: rig.Header{"Content-Type": "application/x-www-form-urlencoded"},
-		}), &token)
-		c.admits(3, 5, rig.Request{Key: "Bearer " + token.Access})
+	return client
+}
+
+func (client oauthClient) accessToken(t *testing.T, g *rig.Gateway, api string) string {
+	t.Helper()
+	var token struct {
+		Access string `json:"access_token"`
 	}
+	q := basic(client.ID, client.Secret)
+	q.Method, q.Path, q.Body = "POST", "/"+api+"/oauth/token/", "grant_type=client_credentials"
+	q.Header = rig.Header{"Content-Type": "application/x-www-form-urlencoded"}
+	decode(t, g.Send(context.Background(), q), &token)
+	return token.Access
 }
 
 func decode(t *testing.T, r rig.Reply, into any) {

@@ -26,7 +26,6 @@ type API struct {
 	Keyless   bool
 	Plugin    From
 	Bundle    string    // name of the bundle; "" for the one that the rig builds
-	File      string    // another .so than the rig's
 	RateLimit Object    // config_data.ratelimit
 	Ignored   []string  // endpoints that skip authentication
 	Auth      Object    // fields of the auth section to set
@@ -82,9 +81,6 @@ func (a API) classic(upstream, so string) Object {
 }
 
 func (a API) middleware(so string) Object {
-	if a.File != "" {
-		so = a.File
-	}
 	section := Object{"driver": "goplugin"}
 	for _, h := range a.hooks() {
 		section[h.classic] = []Object{{"name": h.name, "path": so}}

@@ -21,10 +21,8 @@ type Upstream struct {
 
 	server *http.Server
 	mu     sync.Mutex
-	hits   map[hit]int
+	hits   map[string]int // by API
 }
-
-type hit struct{ api, key string }
 
 // An Echo is the body of an upstream's answer.
 type Echo struct {
@@ -35,7 +33,7 @@ type Echo struct {
 }
 
 func startUpstream() (*Upstream, error) {
-	u := &Upstream{hits: make(map[hit]int)}
+	u := &Upstream{hits: make(map[string]int)}
 	var err error
 	if u.server, u.URL, err = serve(http.HandlerFunc(u.answer)); err != nil {
 		return nil, err
@@ -46,7 +44,7 @@ func startUpstream() (*Upstream, error) {
 func (u *Upstream) answer(w http.ResponseWriter, r *http.Request) {
 	api, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	u.mu.Lock()
-	u.hits[hit{api, r.Header.Get("Authorization")}]++
+	u.hits[api]++
 	u.mu.Unlock()
 	if d, err := time.ParseDuration(r.Header.Get("X-Upstream-Delay")); err == nil {
 		select {
@@ -84,24 +82,9 @@ func echo(w http.ResponseWriter) {
 
 // Hits counts the requests of an API that have arrived.
 func (u *Upstream) Hits(api string) int {
-	return u.count(func(h hit) bool { return h.api == api })
-}
-
-// HitsOf counts those that carried the key in their Authorization header.
-func (u *Upstream) HitsOf(api, key string) int {
-	return u.count(func(h hit) bool { return h == hit{api, key} })
-}
-
-func (u *Upstream) count(wanted func(hit) bool) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	sum := 0
-	for h, n := range u.hits {
-		if wanted(h) {
-			sum += n
-		}
-	}
-	return sum
+	return u.hits[api]
 }
 
 // serve runs a handler on a free loopback port until its server is closed.
