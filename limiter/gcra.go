@@ -266,6 +266,27 @@ func (r *rate) refundWord(w *atomic.Int64, now time.Duration, cost int64) bool {
 	}
 }
 
+// chargeWord takes cost tokens that the bucket need not hold, down to one burst
+// of debt. False means that the word is retired.
+func (r *rate) chargeWord(w *atomic.Int64, now time.Duration, cost int64) bool {
+	at := r.units(now)
+	need := uint64(min(cost, 2*r.limit.Burst)) * uint64(r.interval)
+	for {
+		tat := w.Load()
+		if tat == retired {
+			return false
+		}
+		base := max(tat, at)
+		room := uint64(0) // down to the debt, and below retired
+		if used := uint64(base - at); used < 2*uint64(r.capacity) {
+			room = min(2*uint64(r.capacity)-used, uint64(retired-1-base))
+		}
+		if w.CompareAndSwap(tat, base+int64(min(need, room))) {
+			return true
+		}
+	}
+}
+
 // full reports whether the bucket is full at now: it is then like a new one.
 func (r *rate) full(tat int64, now time.Duration) bool { return tat <= r.units(now) }
 

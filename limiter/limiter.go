@@ -142,6 +142,35 @@ func (l *Limiter) RefundAt(now time.Duration, key string, cost int64) {
 	}
 }
 
+// Charge takes cost tokens whether the key's bucket holds them or not, for
+// work whose cost is known only when it is done. What the bucket does not hold
+// is a debt, of one burst at most, that has to refill before anything is
+// allowed again. A cost of 0 or less does nothing. The limit is for a key that
+// is not known; of such a one, no more than a burst is taken.
+func (l *Limiter) Charge(key string, limit Limit, cost int64) { l.ChargeAt(l.clock(), key, limit, cost) }
+
+// ChargeAt is Charge at the time now.
+func (l *Limiter) ChargeAt(now time.Duration, key string, limit Limit, cost int64) {
+	if cost <= 0 {
+		return
+	}
+	k, s := l.locate(key)
+	if e := s.slab.Load().find(k); e != nil && l.rates.at(e.rate.Load()).chargeWord(&e.tat, now, cost) {
+		return
+	}
+	r, err := l.rates.find(limit)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.slab.Load().find(k); e != nil {
+		l.rates.at(e.rate.Load()).chargeWord(&e.tat, now, cost)
+		return
+	}
+	l.create(s, k, r, now, min(cost, limit.Burst), true)
+}
+
 // Len is the number of keys that are kept now.
 func (l *Limiter) Len() int { return l.Stats().Keys }
 

@@ -319,6 +319,38 @@ func TestRefund(t *testing.T) {
 
 // Keys come, go and fill the table while others are charged; every key's own
 // tokens are exact.
+func TestChargeMayLeaveADebtOfOneBurst(t *testing.T) {
+	l := New()
+	left := func(now time.Duration, remaining int64, retry time.Duration) {
+		t.Helper()
+		d := l.PeekAt(now, "k", tenASecond)
+		if one := l.TakeAt(now, "k", tenASecond, 1); d.Remaining != remaining || one.RetryAfter != retry {
+			t.Errorf("at %v: %+v, then %+v; want %d left and a wait of %v", now, d, one, remaining, retry)
+		}
+	}
+	l.ChargeAt(0, "k", tenASecond, 0)
+	l.ChargeAt(0, "k", Limit{}, 1)
+	if l.Len() != 0 {
+		t.Error("nothing was charged, and the key is known")
+	}
+	l.ChargeAt(0, "k", tenASecond, 99) // a new key pays a burst at most
+	left(0, 0, 100*time.Millisecond)
+	l.ChargeAt(0, "k", tenASecond, 3)
+	left(0, 0, 400*time.Millisecond)
+	l.ChargeAt(0, "k", tenASecond, math.MaxInt64)
+	left(0, 0, 1100*time.Millisecond)
+	left(1100*time.Millisecond, 1, 0)
+	l.ChargeAt(1100*time.Millisecond, "k", tenASecond, 5)
+	l.RefundAt(1100*time.Millisecond, "k", 5)
+	left(1100*time.Millisecond, 0, 100*time.Millisecond)
+	fast := Limit{Tokens: 1, Period: year, Burst: math.MaxInt32} // near the end of the word
+	l.ChargeAt(90*year, "slow", fast, math.MaxInt32)
+	l.ChargeAt(90*year, "slow", fast, math.MaxInt64)
+	if d := l.TakeAt(90*year, "slow", fast, 1); d.Allowed || d.RetryAfter <= 0 {
+		t.Errorf("%+v", d)
+	}
+}
+
 func TestTableGrowsUnderLoad(t *testing.T) {
 	l := New(WithShards(1))
 	limit := Limit{Tokens: 1, Period: time.Hour, Burst: 8}

@@ -87,6 +87,25 @@ func (m *model) refund(now time.Duration, cost int64) {
 	}
 }
 
+// charge goes down to one burst of debt.
+func (m *model) charge(now time.Duration, cost int64) {
+	if cost <= 0 {
+		return
+	}
+	if m.full == nil {
+		cost = min(cost, m.limit.Burst)
+	}
+	lowest := new(big.Rat).Add(rat(int64(now)), m.limit.span(2*m.limit.Burst))
+	base := m.base(now)
+	m.full = new(big.Rat).Add(base, m.limit.span(cost))
+	if m.full.Cmp(lowest) > 0 {
+		m.full = lowest
+	}
+	if m.full.Cmp(base) < 0 {
+		m.full = base
+	}
+}
+
 // randomLimit picks from the whole range, crowded at its ends.
 func randomLimit(r *rand.Rand) Limit {
 	for {
@@ -103,7 +122,7 @@ func randomLimit(r *rand.Rand) Limit {
 func exactLimit(r *rand.Rand) Limit {
 	for {
 		l := randomLimit(r)
-		if c, _ := compile(l); c.grain == 1 && new(big.Rat).Mul(l.span(1), rat(c.scale)).IsInt() {
+		if c, _ := compile(l); c.grain == 1 && c.capacity < math.MaxInt64/8 && new(big.Rat).Mul(l.span(1), rat(c.scale)).IsInt() {
 			return l
 		}
 	}
@@ -137,6 +156,13 @@ func TestRandomSchedules(t *testing.T) {
 				cost := r.Int63n(limit.Burst+2) - 1
 				l.RefundAt(now, "key", cost)
 				m.refund(now, cost)
+			case 4:
+				cost := r.Int63n(min(3*limit.Burst, 1<<20)) - 1
+				l.ChargeAt(now, "key", limit, cost)
+				m.charge(now, cost)
+				if got, want := l.PeekAt(now, "key", limit), m.take(now, 0); !same(got, want, limit, now) {
+					t.Fatalf("seed %d step %d: %v charged %d at %v: got %+v, want %+v", seed, i, limit, cost, now, got, want)
+				}
 			case 3:
 				changed := exactLimit(r)
 				if m.full == nil { // not known yet

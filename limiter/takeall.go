@@ -17,26 +17,42 @@ type Claim struct {
 // nothing. Only when another goroutine takes the same tokens in between are
 // tokens taken and given back, and a third one may be refused meanwhile.
 func (l *Limiter) TakeAll(claims ...Claim) Decision {
-	return l.takeAll(l.clock(), 0, claims)
+	d, _ := l.takeAll(l.clock(), 0, claims)
+	return d
 }
 
 // TakeAllAt is TakeAll at the time now.
 func (l *Limiter) TakeAllAt(now time.Duration, claims ...Claim) Decision {
-	return l.takeAll(now, exact, claims)
+	d, _ := l.takeAll(now, exact, claims)
+	return d
 }
 
-func (l *Limiter) takeAll(now time.Duration, mode how, claims []Claim) Decision {
-	if len(claims) == 1 {
-		return l.request(now, claims[0], take|mode)
+// Decide is TakeAll that tells which of the claims the decision is of; -1
+// without claims.
+func (l *Limiter) Decide(claims []Claim) (d Decision, which int) {
+	return l.takeAll(l.clock(), 0, claims)
+}
+
+// DecideKnown is Decide at the limits that the buckets of known keys have, as
+// for TakeKnown.
+func (l *Limiter) DecideKnown(claims []Claim) (d Decision, which int) {
+	return l.takeAll(l.clock(), keep, claims)
+}
+
+func (l *Limiter) takeAll(now time.Duration, mode how, claims []Claim) (all Decision, which int) {
+	switch len(claims) {
+	case 0:
+		return Decision{Allowed: true}, -1
+	case 1:
+		return l.request(now, claims[0], take|mode), 0
 	}
-	all := Decision{Allowed: true}
 	for i, c := range claims {
 		if d := l.request(now, c, mode); i == 0 || tighter(d, all) {
-			all = d
+			all, which = d, i
 		}
 	}
 	if !all.Allowed {
-		return all
+		return all, which
 	}
 	for i, c := range claims {
 		d := l.request(now, c, take|mode)
@@ -44,13 +60,13 @@ func (l *Limiter) takeAll(now time.Duration, mode how, claims []Claim) Decision 
 			for _, taken := range claims[:i] {
 				l.RefundAt(now, taken.Key, taken.Cost)
 			}
-			return d
+			return d, i
 		}
 		if i == 0 || tighter(d, all) {
-			all = d
+			all, which = d, i
 		}
 	}
-	return all
+	return all, which
 }
 
 // tighter reports whether a says more about what the client may do than b.

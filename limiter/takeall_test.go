@@ -49,6 +49,24 @@ func TestTakeAllTakesAllOrNone(t *testing.T) {
 	left(6, 0)
 }
 
+func TestDecideNamesTheClaim(t *testing.T) {
+	l := New(WithClock(func() time.Duration { return 0 }))
+	claims := []Claim{{"h", hundredAnHour, 1}, {"s", tenASecond, 1}}
+	for want, cost := range map[int]int64{1: 5, 0: 101} {
+		claims[0].Cost = cost
+		if d, which := l.Decide(claims); d.Allowed != (want == 1) || which != want {
+			t.Errorf("cost %d: %+v of claim %d, want %d", cost, d, which, want)
+		}
+	}
+	if _, which := l.Decide(nil); which != -1 {
+		t.Errorf("no claim: %d", which)
+	}
+	claims[0] = Claim{"h", tenASecond, 90} // another limit than the bucket has
+	if d, which := l.DecideKnown(claims); !d.Allowed || d.Remaining != 5 || which != 0 {
+		t.Errorf("%+v of claim %d, want 5 of the 100 an hour left", d, which)
+	}
+}
+
 func TestTakeAllWithOneKeyTwice(t *testing.T) {
 	l := New()
 	twice := []Claim{{"k", tenASecond, 6}, {"k", tenASecond, 6}}

@@ -2,8 +2,10 @@
 // no limiter, with the gateway's own and with this plugin, admitted and
 // refused. Only ratios of one run mean something, so short rounds in a new
 // order each time are compared round by round. The gateway's own limiter is
-// the one of its default settings, in memory. Redis, the upstream and the load
-// are other processes, and not counted.
+// both the one of its default settings, in memory and approximate, and the one
+// that is exact as the plugin is, the rolling window in Redis; a second gateway
+// has that. Redis, the upstream and the load are other processes, and not
+// counted.
 package main
 
 import (
@@ -27,6 +29,7 @@ import (
 // A variant is one way to limit, and one outcome.
 type variant struct {
 	name, api, key string
+	gateway        *rig.Gateway
 	status         int
 	micros         []float64 // CPU a request, round by round
 }
@@ -34,6 +37,7 @@ type variant struct {
 const (
 	noLimiter = "none"
 	ownAPI    = "own"
+	rolling   = "own-rolling"
 	pluginAPI = "plugin"
 	moreAPI   = "plugin-more" // with the response hook
 )
@@ -62,19 +66,19 @@ func run(ctx context.Context, rounds, requests int) (err error) {
 	if !r.Real() {
 		return errors.New("set TYK_BIN and TYK_SRC: the development gateway's cost means nothing")
 	}
-	g, variants, err := start(ctx, r)
+	variants, err := start(ctx, r)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "%s: %d variants, %d requests of each a round; warm-up\n", r.GatewayName(), len(variants), requests)
-	if err := round(ctx, g, variants, requests); err != nil {
+	if err := round(ctx, variants, requests); err != nil {
 		return err
 	}
 	for _, v := range variants {
 		v.micros = nil
 	}
 	for n := range rounds {
-		if err := round(ctx, g, variants, requests); err != nil {
+		if err := round(ctx, variants, requests); err != nil {
 			return err
 		}
 		fmt.Fprintf(os.Stderr, "round %d of %d\n", n+1, rounds)
@@ -84,10 +88,10 @@ func run(ctx context.Context, rounds, requests int) (err error) {
 }
 
 // round measures every variant once, in a new order.
-func round(ctx context.Context, g *rig.Gateway, variants []*variant, requests int) error {
+func round(ctx context.Context, variants []*variant, requests int) error {
 	rand.Shuffle(len(variants), func(i, j int) { variants[i], variants[j] = variants[j], variants[i] })
 	for _, v := range variants {
-		micros, err := measure(ctx, g, v, requests)
+		micros, err := measure(ctx, v, requests)
 		if err != nil {
 			return err
 		}
@@ -96,30 +100,40 @@ func round(ctx context.Context, g *rig.Gateway, variants []*variant, requests in
 	return nil
 }
 
-func start(ctx context.Context, r *rig.Rig) (*rig.Gateway, []*variant, error) {
+func start(ctx context.Context, r *rig.Rig) ([]*variant, error) {
+	own := rig.Object{"disable_rate_limit": false}
 	g, err := r.Start(ctx, rig.Options{APIs: []rig.API{
 		{ID: noLimiter, Plugin: rig.Nowhere},
-		{ID: ownAPI, Plugin: rig.Nowhere, Fields: rig.Object{"disable_rate_limit": false}},
+		{ID: ownAPI, Plugin: rig.Nowhere, Fields: own},
 		{ID: pluginAPI, Plugin: rig.FromFile},
 		{ID: moreAPI, Plugin: rig.AllHooks},
 	}})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
+	}
+	exact, err := r.Start(ctx, rig.Options{
+		APIs: []rig.API{{ID: rolling, Plugin: rig.Nowhere, Fields: own}},
+		Conf: rig.Object{"enable_redis_rolling_limiter": true},
+	})
+	if err != nil {
+		return nil, err
 	}
 	variants := []*variant{
-		{name: "no limiter, admitted", api: noLimiter, status: http.StatusOK},
-		{name: "Tyk's own, admitted", api: ownAPI, status: http.StatusOK},
-		{name: "Tyk's own, refused", api: ownAPI, status: http.StatusTooManyRequests},
-		{name: "plugin, admitted", api: pluginAPI, status: http.StatusOK},
-		{name: "plugin with the response hook, admitted", api: moreAPI, status: http.StatusOK},
-		{name: "plugin, refused", api: pluginAPI, status: http.StatusTooManyRequests},
+		{name: "no limiter, admitted", gateway: g, api: noLimiter, status: http.StatusOK},
+		{name: "Tyk's own, admitted", gateway: g, api: ownAPI, status: http.StatusOK},
+		{name: "Tyk's own, refused", gateway: g, api: ownAPI, status: http.StatusTooManyRequests},
+		{name: "Tyk's own in Redis, admitted", gateway: exact, api: rolling, status: http.StatusOK},
+		{name: "Tyk's own in Redis, refused", gateway: exact, api: rolling, status: http.StatusTooManyRequests},
+		{name: "plugin, admitted", gateway: g, api: pluginAPI, status: http.StatusOK},
+		{name: "plugin with the response hook, admitted", gateway: g, api: moreAPI, status: http.StatusOK},
+		{name: "plugin, refused", gateway: g, api: pluginAPI, status: http.StatusTooManyRequests},
 	}
 	for _, v := range variants {
-		if v.key, err = g.CreateKey(ctx, v.keyFor()); err != nil {
-			return nil, nil, err
+		if v.key, err = v.gateway.CreateKey(ctx, v.keyFor()); err != nil {
+			return nil, err
 		}
 	}
-	return g, variants, nil
+	return variants, nil
 }
 
 // keyFor is a key whose limit is out of reach, or one that is refused from its
@@ -128,7 +142,7 @@ func (v *variant) keyFor() rig.Key {
 	refused := v.status != http.StatusOK
 	k := rig.Key{APIs: []string{v.api}}
 	switch v.api {
-	case ownAPI:
+	case ownAPI, rolling:
 		k.Fields = rig.Object{"rate": 1e6, "per": 1}
 		if refused {
 			k.Fields = rig.Object{"rate": 1, "per": 3600}
@@ -149,9 +163,9 @@ func sent(requests int) int { return requests / clients * clients }
 
 // measure sends the requests over a few connections and returns the gateway's
 // CPU time for each, in microseconds.
-func measure(ctx context.Context, g *rig.Gateway, v *variant, requests int) (float64, error) {
+func measure(ctx context.Context, v *variant, requests int) (float64, error) {
 	send := func() error {
-		if r := g.Send(ctx, rig.Request{Path: "/" + v.api + "/", Key: v.key}); r.Err != nil || r.Status != v.status {
+		if r := v.gateway.Send(ctx, rig.Request{Path: "/" + v.api + "/", Key: v.key}); r.Err != nil || r.Status != v.status {
 			return fmt.Errorf("%s: got %v, want %d", v.name, r, v.status)
 		}
 		return nil
@@ -163,7 +177,7 @@ func measure(ctx context.Context, g *rig.Gateway, v *variant, requests int) (flo
 			}
 		}
 	}
-	before, err := g.CPU()
+	before, err := v.gateway.CPU()
 	if err != nil {
 		return 0, err
 	}
@@ -182,7 +196,7 @@ func measure(ctx context.Context, g *rig.Gateway, v *variant, requests int) (flo
 		}()
 	}
 	all.Wait()
-	after, err := g.CPU()
+	after, err := v.gateway.CPU()
 	if err != nil {
 		return 0, err
 	}
@@ -209,8 +223,10 @@ func print(variants []*variant, requests int) {
 	}
 	_ = w.Flush()
 	fmt.Println()
-	verdict("refused", ratios(find(pluginAPI, 429), find(ownAPI, 429)), 0.50)
-	verdict("admitted", ratios(find(pluginAPI, 200), find(ownAPI, 200)), 1.10)
+	for _, own := range []string{ownAPI, rolling} {
+		verdict("refused", find(pluginAPI, 429), find(own, 429), 0.50)
+		verdict("admitted", find(pluginAPI, 200), find(own, 200), 1.10)
+	}
 }
 
 func row(w io.Writer, v, own *variant, requests int) {
@@ -218,12 +234,13 @@ func row(w io.Writer, v, own *variant, requests int) {
 	fmt.Fprintf(w, "%s\t%d\t%.1f\t%.2f\t%.2f to %.2f\t\n", v.name, requests*len(r), median(v.micros), median(r), quantile(r, 0.1), quantile(r, 0.9))
 }
 
-func verdict(what string, r []float64, goal float64) {
+func verdict(what string, plugin, own *variant, goal float64) {
+	r := ratios(plugin, own)
 	word := "reached"
 	if median(r) > goal {
 		word = "not reached"
 	}
-	fmt.Printf("%s: %.2f of Tyk's own limiter, the median of %d rounds; the goal of %.2f is %s\n", what, median(r), len(r), goal, word)
+	fmt.Printf("%s: %.2f of %q, the median of %d rounds; the goal of %.2f is %s\n", what, median(r), own.name, len(r), goal, word)
 }
 
 func ratios(a, b *variant) []float64 {
