@@ -8,15 +8,17 @@ import (
 	"tokenbucket.internal/plugin"
 )
 
+var gateway = plugin.Load()
+
 // RateLimitPre is the hook for "pre".
-func RateLimitPre(w http.ResponseWriter, r *http.Request) { plugin.Pre(w, r) }
+func RateLimitPre(w http.ResponseWriter, r *http.Request) { gateway.Pre(w, r) }
 
 // RateLimitPostKeyAuth is the hook for "post_key_auth".
-func RateLimitPostKeyAuth(w http.ResponseWriter, r *http.Request) { plugin.PostKeyAuth(w, r) }
+func RateLimitPostKeyAuth(w http.ResponseWriter, r *http.Request) { gateway.PostKeyAuth(w, r) }
 
 // RateLimitResponse is the hook for "response"; see the README for who needs it.
 func RateLimitResponse(w http.ResponseWriter, res *http.Response, r *http.Request) {
-	plugin.Response(w, res, r)
+	gateway.Response(w, res, r)
 }
 
 func main() {}

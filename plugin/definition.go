@@ -12,17 +12,18 @@ import (
 // A definition is the part of an API definition, classic or OAS, that the
 // settings are made from.
 type definition struct {
-	api     string
-	keyless bool
-	sources []source
-	config  map[string]any
+	api, org   string
+	keyless    bool
+	sources    []source
+	listenPath string
+	config     map[string]any
 }
 
 // authorization is where credentials are unless the definition says otherwise.
 const authorization = "Authorization"
 
 func fromClassic(d *apidef.APIDefinition) definition {
-	out := definition{api: d.APIID, keyless: d.UseKeylessAccess}
+	out := definition{api: d.APIID, org: d.OrgID, keyless: d.UseKeylessAccess, listenPath: d.Proxy.ListenPath}
 	if !d.ConfigDataDisabled {
 		out.config = d.ConfigData
 	}
@@ -90,9 +91,13 @@ type document struct {
 	} `json:"components"`
 	Tyk struct {
 		Info struct {
-			ID string `json:"id"`
+			ID    string `json:"id"`
+			OrgID string `json:"orgId"`
 		} `json:"info"`
 		Server struct {
+			ListenPath struct {
+				Value string `json:"value"`
+			} `json:"listenPath"`
 			Authentication *oasAuthentication `json:"authentication"`
 		} `json:"server"`
 		Middleware struct {
@@ -151,7 +156,10 @@ func fromOAS(d *oas.OAS) (definition, error) {
 		return definition{}, fmt.Errorf("OAS document: %w", err)
 	}
 	auth := doc.Tyk.Server.Authentication
-	out := definition{api: doc.Tyk.Info.ID, keyless: auth == nil || !auth.Enabled}
+	out := definition{
+		api: doc.Tyk.Info.ID, org: doc.Tyk.Info.OrgID, keyless: auth == nil || !auth.Enabled,
+		listenPath: doc.Tyk.Server.ListenPath.Value,
+	}
 	if data := doc.Tyk.Middleware.Global.PluginConfig.Data; data.Enabled {
 		out.config = data.Value
 	}

@@ -8,9 +8,6 @@ import (
 	"github.com/TykTechnologies/tyk/ctx"
 	"github.com/TykTechnologies/tyk/request"
 	"github.com/TykTechnologies/tyk/user"
-
-	"tokenbucket.internal/limiter"
-	"tokenbucket.internal/limiter/httplimit"
 )
 
 // pre enforces what is known. A request that it does not refuse may have paid,
@@ -18,44 +15,73 @@ import (
 func (e *engine) pre(w http.ResponseWriter, r *http.Request) {
 	s := e.apis.of(r)
 	if s.keyless {
-		policy := s.anonymous
-		if policy == nil {
-			policy = s.byDefault
+		if s.asksStatus(r) {
+			e.answerStatus(w, r, s, s.addressPlan(addressOf(r, s)))
+			return
 		}
-		e.anonymous(w, r, s, policy)
+		e.anonymous(w, r, s, s.forAddresses)
 		return
 	}
 	if keepsSession(r) {
 		return
 	}
 	c, shown := s.credential(r)
-	if !shown {
-		return
-	}
-	g := e.known.find(c)
-	if g == nil || g.from != s || payment(r, g.rule.bucket) != nil {
-		return
-	}
 	now := e.clock()
-	if g.dead(now) {
-		e.known.forget(c)
+	g := e.acquaintance(c, shown, now)
+	if g == nil {
+		e.admitUnknown(w, r, s)
 		return
 	}
+	if g.from != s || s.asksStatus(r) {
+		return
+	}
+	charge, by := unpaid(r, g.plan.of(s, r))
+	if by != nil && charge == nil {
+		return
+	}
+	cost := s.costOf(r)
+	tokens := cost.tokens(r)
 	// One request in a while goes on to authentication even if it is above the
 	// limit, so that a limit that was raised is learned.
 	look := g.due(now)
-	// Another API may know better what the limit is by now.
-	d := e.limits.TakeKnown(g.rule.bucket, g.rule.policy.Limit(), 1)
-	if d.Allowed || look {
+	v := e.take(charge, tokens, true)
+	if v.Allowed || look {
 		g.passed(now)
 	}
 	switch {
-	case d.Allowed:
-		m := &mark{rule: g.rule, decision: d, grant: g}
+	case v.Allowed:
+		if v.shadowed != nil {
+			e.noteShadow(g.who, g.label, s, v.shadowed)
+		}
+		m := &mark{charge: charge, rule: v.rule, decision: v.Decision, grant: g, tokens: tokens, cost: cost, shadowed: v.shadowed != nil}
 		m.leave(r)
 	case !look:
-		e.refuse(w, r, g.rule, d)
+		e.refuse(w, r, s, v)
 	}
+}
+
+// acquaintance is what is known of a credential; nil if it is nothing, or out
+// of date.
+func (e *engine) acquaintance(c id, shown bool, now time.Duration) *grant {
+	if !shown {
+		return nil
+	}
+	g := e.known.find(c)
+	if g != nil && g.dead(now) {
+		e.known.forget(c)
+		return nil
+	}
+	return g
+}
+
+// admitUnknown limits what comes from an address without a credential that was
+// accepted before, so that a flood of invented ones ends here.
+func (e *engine) admitUnknown(w http.ResponseWriter, r *http.Request, s *settings) {
+	if len(s.unknown.specs) == 0 || round(r) > 0 {
+		return
+	}
+	a := &author{s: s, who: unknownIDs.with(hash(request.RealIP(r)))}
+	e.pay(w, r, s, payer{charge: charged(a.rules(entry{reading: s.unknown, perAPI: true})), deposit: true})
 }
 
 // postKeyAuth learns from the session, and limits the requests that have not
@@ -65,7 +91,7 @@ func (e *engine) postKeyAuth(w http.ResponseWriter, r *http.Request) {
 	session := ctx.GetSession(r)
 	key, who := e.identity(r, session)
 	if key == "" { // a path that the API lets through without authentication
-		if m == nil {
+		if e.returnDeposit(m); m == nil || m.deposit {
 			e.anonymous(w, r, s, s.anonymous)
 		}
 		return
@@ -75,29 +101,29 @@ func (e *engine) postKeyAuth(w http.ResponseWriter, r *http.Request) {
 		e.release(r, s, m, byPre)
 		return
 	}
-	in := inputsOf(session, s.api)
+	e.returnDeposit(m)
 	if byPre {
 		m.grant.confirmed()
-	}
-	if byPre && m.grant.who == who && m.grant.inputs == in {
-		m.tell(w)
-		return
-	}
-	rule, ok := e.learn(r, s, session, key, who, in)
-	paid := payment(r, rule.bucket)
-	if byPre && m != paid { // it paid for somebody else
-		e.giveBack(m)
-	}
-	if paid != nil {
-		if paid.rule.policy.Limit() == rule.policy.Limit() {
-			paid.tell(w)
+		if m.grant.who == who && m.grant.inputs == inputsOf(session, s.api, m.grant.watched) {
+			m.tell(w, s)
 			return
 		}
-		e.giveBack(paid) // at a limit that is out of date
 	}
-	if ok {
-		e.take(w, r, rule)
+	g := e.learn(r, s, session, key, who)
+	if s.asksStatus(r) {
+		e.answerStatus(w, r, s, g.plan)
+		return
 	}
+	charge := g.plan.of(s, r)
+	if byPre && !m.charge.same(charge) { // it paid for somebody else, or at a limit that is out of date
+		e.giveBack(m)
+	}
+	rest, by := unpaid(r, charge)
+	if rest == nil {
+		by.tell(w, s)
+		return
+	}
+	e.pay(w, r, s, payer{charge: rest, who: g.who, label: g.label})
 }
 
 // refusedNext reports a session that the gateway will refuse right after this
@@ -117,19 +143,24 @@ func (e *engine) release(r *http.Request, s *settings, m *mark, byPre bool) {
 	}
 }
 
-// learn makes the session's rule, and keeps it for the request's credential.
-func (e *engine) learn(r *http.Request, s *settings, session *user.SessionState, key string, who id, in inputs) (rule, bool) {
-	rule, ok := s.ruleFor(who, hash(session.OrgID), in, limitsApart(session, s.api), func(field string, err error) {
+// learn makes the session's plan, and keeps it for the request's credential.
+func (e *engine) learn(r *http.Request, s *settings, session *user.SessionState, key string, who id) *grant {
+	a := &author{s: s, session: session, who: who, unusable: func(field string, err error) {
 		if e.warn.due(who.with(hash(field))) {
-			e.warn.log.Warningf("key %s%s: %s: %s; see the README for what applies instead", masked(inner(key, session.OrgID)), alias(session),
-				field, strings.TrimPrefix(err.Error(), "limiter: "))
+			e.warn.log.Warningf("key %s: %s: %s; see the README for what applies instead", label(key, session), field, strings.TrimPrefix(err.Error(), "limiter: "))
 		}
-	})
+	}}
+	g := &grant{who: who, from: s, plan: a.plan(), watched: a.watched}
+	g.inputs = inputsOf(session, s.api, g.watched)
+	if g.plan.shadows() {
+		g.label = label(key, session)
+	}
 	c, shown := s.credential(r)
 	switch {
 	case !shown || keepsSession(r):
-	case ok:
-		g := &grant{who: who, from: s, inputs: in, rule: rule}
+	case g.plan.empty() && len(s.unknown.specs) == 0:
+		e.known.forget(c)
+	default:
 		seen := e.clock()
 		if e.known.find(c) == nil {
 			// The first session of a JWT's subject lacks its policy's metadata:
@@ -139,61 +170,94 @@ func (e *engine) learn(r *http.Request, s *settings, session *user.SessionState,
 		g.lookedAt.Store(int64(seen))
 		g.unsure.Store(sure)
 		e.known.put(c, g)
-	default:
-		e.known.forget(c)
 	}
-	return rule, ok
+	return g
 }
+
+// addressOf is the id of the client's address on an API.
+func addressOf(r *http.Request, s *settings) id { return addressIDs.with(hash(request.RealIP(r))) }
 
 // anonymous limits a request without a session by its client's address.
-func (e *engine) anonymous(w http.ResponseWriter, r *http.Request, s *settings, policy *httplimit.Policy) {
-	if policy == nil {
+func (e *engine) anonymous(w http.ResponseWriter, r *http.Request, s *settings, limits reading) {
+	if len(limits.specs)+len(s.endpoints)+len(s.totals) == 0 {
 		return
 	}
-	rule := rule{policy, addressIDs.with(hash(request.RealIP(r))).with(s.id).key()}
-	if payment(r, rule.bucket) == nil {
-		e.take(w, r, rule)
+	who := addressOf(r, s)
+	path := ""
+	if len(s.endpoints) > 0 {
+		path = s.listen.below(r)
 	}
+	rest, by := unpaid(r, s.addressCharge(who, limits, r.Method, path))
+	if by != nil && rest == nil {
+		return
+	}
+	e.pay(w, r, s, payer{charge: rest, who: who.with(s.id), label: "of a client address"})
 }
 
-func (e *engine) take(w http.ResponseWriter, r *http.Request, rule rule) {
-	d := e.limits.Take(rule.bucket, rule.policy.Limit(), 1)
-	if !d.Allowed {
-		e.refuse(w, r, rule, d)
+// A payer is who pays what.
+type payer struct {
+	charge  *charge
+	deposit bool
+	who     id
+	label   string
+}
+
+// pay takes what a request is charged to, or refuses it.
+func (e *engine) pay(w http.ResponseWriter, r *http.Request, s *settings, p payer) {
+	if p.charge.empty() {
 		return
 	}
-	m := &mark{rule: rule, decision: d}
+	m := &mark{charge: p.charge, deposit: p.deposit, tokens: 1}
+	if !p.deposit {
+		m.cost = s.costOf(r)
+		m.tokens = m.cost.tokens(r)
+	}
+	v := e.take(p.charge, m.tokens, false)
+	if !v.Allowed {
+		e.refuse(w, r, s, v)
+		return
+	}
+	if m.shadowed = v.shadowed != nil; m.shadowed {
+		e.noteShadow(p.who, p.label, s, v.shadowed)
+	}
+	m.rule, m.decision = v.rule, v.Decision
 	m.leave(r)
-	m.tell(w)
-}
-
-// refuse answers. What the request has paid before the gateway looped it here
-// comes back: a refusal costs nothing.
-func (e *engine) refuse(w http.ResponseWriter, r *http.Request, rule rule, d limiter.Decision) {
-	for m := markOf(r); m != nil; m = m.before() {
-		e.giveBack(m)
+	if !p.deposit {
+		m.tell(w, s)
 	}
-	httplimit.Refuse(w, r, rule.policy, d, 0)
 }
 
+// giveBack returns what the request has paid.
 func (e *engine) giveBack(m *mark) {
-	if !m.returned {
-		m.returned = true
-		e.limits.Refund(m.rule.bucket, 1)
+	if m.returned {
+		return
+	}
+	m.returned = true
+	e.settle(m, -m.tokens)
+}
+
+// returnDeposit returns what the request paid while it was unknown.
+func (e *engine) returnDeposit(m *mark) {
+	for ; m != nil; m = m.before() {
+		if m.deposit {
+			e.giveBack(m)
+		}
 	}
 }
 
-// response removes the RateLimit fields of an upstream that has some: the
-// client would get them beside ours.
-func (e *engine) response(res *http.Response, r *http.Request) {
-	if markOf(r) != nil && res != nil {
-		httplimit.DelRateLimit(res.Header)
+// settle charges more, or gives back, in every bucket that the mark paid from.
+func (e *engine) settle(m *mark, more int64) {
+	paid := [][]rule{m.charge.enforced, m.charge.shadow}
+	if m.shadowed {
+		paid = paid[:1]
 	}
-}
-
-func alias(s *user.SessionState) string {
-	if s.Alias == "" {
-		return ""
+	for _, rules := range paid {
+		for _, rule := range rules {
+			if more > 0 {
+				e.limits.Charge(rule.bucket, rule.policy.Limit(), more)
+			} else {
+				e.limits.Refund(rule.bucket, -more)
+			}
+		}
 	}
-	return " (" + s.Alias + ")"
 }

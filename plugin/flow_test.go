@@ -193,7 +193,7 @@ func TestFieldsOfTheUpstreamAreRemoved(t *testing.T) {
 		left int
 	}{{limited, 1}, {unlimited, 3}} {
 		res := &http.Response{Header: http.Header{"Ratelimit": {`"up";r=1;t=1`}, "Ratelimit-Policy": {`"up";q=1;w=1`}, "X-Other": {"1"}}}
-		if h.e.response(res, c.r); len(res.Header) != c.left {
+		if h.e.response(nil, res, c.r); len(res.Header) != c.left {
 			t.Errorf("%v", res.Header)
 		}
 	}

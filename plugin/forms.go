@@ -4,68 +4,238 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	"tokenbucket.internal/limiter"
+	"tokenbucket.internal/limiter/httplimit"
 )
 
-// A form is a limit as operators write it: a text that limiter.Parse takes, or
-// a number of tokens, with per and burst beside it or in one object with it.
-// It holds no reference to the session that it is from, whose nested values
-// are shared with other requests.
-type form struct {
-	rate, per, burst any    // scalars; no rate: no limit
-	fault            string // what cannot be read at all
+// A spec is one limit as an operator wrote it.
+type spec struct {
+	policy *httplimit.Policy
+	scope  scope // "": the API's
+	shadow bool
 }
 
-// formOf takes an object apart. What the object says wins over what is beside
-// it.
-func formOf(rate, per, burst any) form {
-	object, ok := rate.(map[string]any)
-	if !ok {
-		return form{rate: scalar(rate), per: scalar(per), burst: scalar(burst)}
+// A reading is what a value says: some limits, or that there shall be none.
+type reading struct {
+	specs     []spec
+	unlimited bool
+}
+
+// told is called with each unusable part: its path below the value, and why.
+type told func(path string, err error)
+
+// beside are the values next to a plain rate.
+type beside struct{ per, burst any }
+
+// maxWindows bounds the limits of one value.
+const maxWindows = 8
+
+// readLimits reads a value of any JSON or Go type: a rate, a text of one or
+// more limits, an object, a list of these, or a text that holds them as JSON.
+// Parts that are usable count even if others are not; false: none is. usual is
+// the name of a single limit that has none of its own.
+func readLimits(usual string, v any, b beside, tell told) (reading, bool) {
+	r := reader{usual: usual, tell: tell}
+	v, err := decoded(v)
+	if err != nil {
+		tell("", err)
+		return reading{}, false
 	}
-	f := form{rate: scalar(object["rate"]), per: scalar(object["per"]), burst: scalar(object["burst"])}
-	for name := range object {
-		if name != "rate" && name != "per" && name != "burst" {
-			f.fault = fmt.Sprintf("%.20q is not one of rate, per and burst", name)
+	switch v := v.(type) {
+	case string:
+		r.text(v, b)
+	case []any:
+		r.list(v)
+	case map[string]any:
+		r.object("", v, b)
+	default:
+		r.one("", v, b)
+	}
+	return r.result()
+}
+
+// decoded is v, or what a text that holds JSON holds.
+func decoded(v any) (any, error) {
+	text, ok := v.(string)
+	if text = strings.TrimSpace(text); !ok || text == "" || !strings.ContainsRune(`[{"`, rune(text[0])) {
+		return v, nil
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var out any
+	if err := d.Decode(&out); err != nil || d.More() {
+		return nil, errors.New("looks like JSON and is none")
+	}
+	return out, nil
+}
+
+// A draft is a spec that has no name of its own yet.
+type draft struct {
+	limit  limiter.Limit
+	name   string
+	scope  scope
+	shadow bool
+}
+
+type reader struct {
+	usual     string
+	drafts    []draft
+	unlimited bool
+	tell      told
+}
+
+func (r *reader) result() (reading, bool) {
+	if len(r.drafts) > maxWindows {
+		r.tell("", fmt.Errorf("%d limits; only the first %d count", len(r.drafts), maxWindows))
+		r.drafts = r.drafts[:maxWindows]
+	}
+	if len(r.drafts) == 0 {
+		return reading{unlimited: r.unlimited}, r.unlimited
+	}
+	if r.unlimited {
+		r.tell("", errors.New("unlimited beside limits; the limits count"))
+	}
+	out := reading{specs: make([]spec, len(r.drafts))}
+	for i, d := range r.drafts {
+		name := d.name
+		switch {
+		case name != "":
+		case len(r.drafts) == 1:
+			name = r.usual
+		case r.usual == policyName:
+			name = windowName(d.limit)
+		default:
+			name = r.usual + " " + windowName(d.limit)
+		}
+		out.specs[i] = spec{policies.of(name, d.limit), d.scope, d.shadow}
+	}
+	return out, true
+}
+
+// text reads one limit, or several with commas in between.
+func (r *reader) text(s string, b beside) {
+	parts := strings.Split(s, ",")
+	if len(parts) == 1 {
+		r.one("", s, b)
+		return
+	}
+	for _, part := range parts {
+		if !hasPeriod(part) {
+			r.tell("", fmt.Errorf("%.20q of several limits has no period (a fraction is written with a point)", strings.TrimSpace(part)))
+			return
 		}
 	}
-	if f.rate == nil {
-		f.rate, f.fault = "", "rate is missing"
+	if b != (beside{}) {
+		r.tell("", errors.New("per and burst beside several limits mean nothing"))
 	}
-	return f
+	for _, part := range parts {
+		r.one("", part, beside{})
+	}
 }
 
-// other stands for a value that is neither a number nor a text.
-type other string
-
-// scalar is v if it can be compared and kept.
-func scalar(v any) any {
-	switch v.(type) {
-	case nil, string, bool, float64, float32, int, int64, int32, json.Number:
-		return v
+func (r *reader) list(values []any) {
+	if len(values) == 0 {
+		r.tell("", errors.New("an empty list"))
 	}
-	return other(fmt.Sprintf("%T", v))
+	for i, v := range values {
+		path := fmt.Sprintf("[%d]", i)
+		if object, ok := v.(map[string]any); ok {
+			r.object(path, object, beside{})
+		} else {
+			r.one(path, v, beside{})
+		}
+	}
 }
 
-// limit reads the form. The rate's own text wins over per and burst. A burst
-// beside it that cannot be read does not make the rate void: burstFault says
-// why the default one applies.
-func (f form) limit() (l limiter.Limit, burstFault, err error) {
-	if f.fault != "" {
-		return l, nil, errors.New(f.fault)
+// object reads {"rate": 100, "per": "1m", "burst": 200}. What it says wins over
+// what is beside it.
+func (r *reader) object(path string, object map[string]any, b beside) {
+	if object["rate"] == nil {
+		r.tell(path, errors.New("rate is missing"))
+		return
 	}
-	text, err := number(f.rate)
+	before := len(r.drafts)
+	if object["per"] != nil {
+		b.per = object["per"]
+	}
+	if object["burst"] != nil {
+		b.burst = object["burst"]
+	}
+	r.one(path, object["rate"], b)
+	if len(r.drafts) == before {
+		return
+	}
+	d := &r.drafts[before]
+	for _, name := range sorted(object) {
+		var err error
+		switch v := object[name]; name {
+		case "rate", "per", "burst":
+		case "name":
+			d.name, err = title(v)
+		case "scope":
+			d.scope, err = parseScope(v)
+		case "shadow":
+			d.shadow, err = boolean(v)
+		default:
+			err = errors.New("no such field; there are rate, per, burst, name, scope and shadow")
+		}
+		if err != nil {
+			r.tell(path+"."+shortened(name), err)
+		}
+	}
+}
+
+// one reads a single limit. Its own text wins over what is beside it. A burst
+// that cannot be read does not make the rate void.
+func (r *reader) one(path string, rate any, b beside) {
+	text, err := number(rate)
 	if err != nil {
-		return l, nil, fmt.Errorf("rate: %w", err)
+		r.tell(path, err)
+		return
 	}
+	if saysUnlimited(text) {
+		r.unlimited = true
+		return
+	}
+	limit, burstFault, err := parseLimit(text, b)
+	if err != nil {
+		r.tell(path, err)
+		return
+	}
+	if burstFault != nil {
+		r.tell(path+".burst", burstFault)
+	}
+	r.drafts = append(r.drafts, draft{limit: limit})
+}
+
+// saysUnlimited is true for what Tyk takes for no limit: 0 and -1.
+func saysUnlimited(text string) bool {
+	text = strings.ToLower(strings.TrimSpace(text))
+	if text == "unlimited" {
+		return true
+	}
+	for _, separator := range []string{"/", "per"} {
+		text, _, _ = strings.Cut(text, separator)
+	}
+	rate, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	return err == nil && (rate == 0 || rate == -1)
+}
+
+func hasPeriod(text string) bool {
+	text, _, _ = strings.Cut(strings.ToLower(text), "burst")
+	return strings.Contains(text, "/") || strings.Contains(text, "per")
+}
+
+// parseLimit reads a text with per and burst beside it. burstFault says why the
+// default burst applies.
+func parseLimit(text string, b beside) (l limiter.Limit, burstFault, err error) {
 	before, own, hasBurst := strings.Cut(strings.ToLower(text), "burst")
-	if f.per != nil && !strings.Contains(before, "/") && !strings.Contains(before, "per") {
-		span, err := duration(f.per)
+	if b.per != nil && !hasPeriod(text) {
+		span, err := duration(b.per)
 		if err != nil {
 			return l, nil, fmt.Errorf("per: %w", err)
 		}
@@ -75,10 +245,10 @@ func (f form) limit() (l limiter.Limit, burstFault, err error) {
 		l, err = limiter.Parse(before + " burst " + own)
 		return l, nil, err
 	}
-	if l, err = limiter.Parse(before); err != nil || f.burst == nil {
+	if l, err = limiter.Parse(before); err != nil || b.burst == nil {
 		return l, nil, err
 	}
-	burst, burstFault := number(f.burst)
+	burst, burstFault := number(b.burst)
 	if burstFault == nil {
 		var with limiter.Limit
 		if with, burstFault = limiter.Parse(before + " burst " + burst); burstFault == nil {
@@ -88,45 +258,18 @@ func (f form) limit() (l limiter.Limit, burstFault, err error) {
 	return l, burstFault, nil
 }
 
-// number writes a number that came as any JSON or Go type as text.
-func number(v any) (string, error) {
-	switch v := v.(type) {
-	case string:
-		return strings.TrimSpace(v), nil
-	case json.Number:
-		return v.String(), nil
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return "", fmt.Errorf("%v is not a number", v)
-		}
-		return strconv.FormatFloat(v, 'f', -1, 64), nil
-	case float32:
-		return number(float64(v))
-	case int:
-		return strconv.Itoa(v), nil
-	case int32:
-		return strconv.FormatInt(int64(v), 10), nil
-	case int64:
-		return strconv.FormatInt(v, 10), nil
+// windowName tells the limits of one key apart.
+func windowName(l limiter.Limit) string {
+	switch l.Period {
+	case time.Second:
+		return "per-second"
+	case time.Minute:
+		return "per-minute"
+	case time.Hour:
+		return "per-hour"
+	case 24 * time.Hour:
+		return "per-day"
 	}
-	if v, ok := v.(other); ok {
-		return "", fmt.Errorf("a value of type %s is not a number or a text", string(v))
-	}
-	return "", fmt.Errorf("a value of type %T is not a number or a text", v)
-}
-
-// duration reads seconds, or a period as limiter.Parse knows them.
-func duration(v any) (time.Duration, error) {
-	text, err := number(v)
-	if err != nil {
-		return 0, err
-	}
-	seconds, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return limiter.ParsePeriod(text)
-	}
-	if d := time.Duration(seconds * float64(time.Second)); seconds < 1e9 && d > 0 {
-		return d, nil
-	}
-	return 0, fmt.Errorf("%.20q seconds are not a period between 1 ns and 31 years", text)
+	_, period, _ := strings.Cut(limiter.Limit{Tokens: 1, Period: l.Period, Burst: 1}.String(), "/")
+	return "per-" + period
 }

@@ -37,9 +37,14 @@ func (a id) key() string {
 
 // Ids of different kinds never meet.
 var (
-	sessionIDs = hash("session")
-	groupIDs   = hash("group")
-	addressIDs = hash("address")
+	sessionIDs  = hash("session")
+	groupIDs    = hash("group")
+	addressIDs  = hash("address")
+	unknownIDs  = hash("unknown")
+	endpointIDs = hash("endpoint")
+	windowIDs   = hash("window")
+	totalIDs    = hash("total")
+	numberIDs   = hash("number")
 )
 
 // identity is the key that was accepted, which is a secret, and the id of whom

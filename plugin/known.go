@@ -12,8 +12,10 @@ import (
 type grant struct {
 	who      id        // the session's identity
 	from     *settings // of the API, when it was learned
-	inputs   inputs    // what the rule was made from
-	rule     rule
+	inputs   id        // of what the plan was made from
+	watched  []string  // fields of the metadata that it was made from, besides
+	plan     *plan
+	label    string // for the log; only of a plan that has a shadow
 	lookedAt atomic.Int64
 	unsure   atomic.Int64 // since when passes are not confirmed by an authentication; sure if they are
 }

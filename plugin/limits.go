@@ -2,53 +2,78 @@ package plugin
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/TykTechnologies/tyk/user"
 
 	"tokenbucket.internal/limiter"
-	"tokenbucket.internal/limiter/httplimit"
 )
 
-// A rule is the limit that applies to a session on an API, and the bucket that
-// it is taken from.
-type rule struct {
-	policy *httplimit.Policy
-	bucket string
-}
-
-// policyName is what clients are told the limit is called.
+// policyName is what clients are told a limit is called, unless it has a name.
 const policyName = "default"
 
-func newRule(limit limiter.Limit, bucket id) rule {
-	return rule{httplimit.NewPolicy(policyName, limit), bucket.key()}
+// An author makes the rules of one session, or of one client address, on one
+// API.
+type author struct {
+	s        *settings
+	session  *user.SessionState // nil: an address
+	who      id
+	unusable told // what of the session's metadata is
+	watched  []string
 }
 
-// inputs are the parts of a session that its rule is made from. Two are equal
-// with == if their rule is the same.
-type inputs struct {
-	override, own   form
-	group           any
-	tykRate, tykPer float64
-	tykScope        string
+// An entry is where limits come from.
+type entry struct {
+	origin string
+	reading
+	perAPI bool // counts for this API alone
+	scope  id   // of Tyk's, besides
 }
 
-func inputsOf(s *user.SessionState, api string) inputs {
-	m := s.MetaData
-	in := inputs{
-		override: formOf(m["ratelimit_override"], m["ratelimit_override_per"], m["ratelimit_override_burst"]),
-		own:      formOf(m["ratelimit"], m["ratelimit_per"], m["ratelimit_burst"]),
-		group:    scalar(m["ratelimit_group"]),
-		tykRate:  s.Rate, tykPer: s.Per,
-	}
-	// Tyk's own precedence: a limit for the API replaces the key's, and counts
-	// apart from it only if it has a scope.
-	if access, ok := s.AccessRights[api]; ok {
-		in.tykScope = access.AllowanceScope
-		if !access.Limit.IsEmpty() {
-			in.tykRate, in.tykPer = access.Limit.Rate, access.Limit.Per
+// keyLimits picks the first source that is there and usable.
+func (a *author) keyLimits() entry {
+	m := a.session.MetaData
+	for _, name := range []string{"ratelimit_override", "ratelimit"} {
+		if m[name] == nil {
+			continue
+		}
+		b := beside{m[name+"_per"], m[name+"_burst"]}
+		if found, ok := readLimits(policyName, m[name], b, a.at(name)); ok {
+			return entry{origin: "metadata " + name, reading: found}
 		}
 	}
-	return in
+	if e, ok := a.tykLimits(); ok {
+		return e
+	}
+	return entry{origin: "config_data.ratelimit.default", reading: a.s.byDefault, perAPI: true}
+}
+
+func (a *author) at(name string) told {
+	return func(path string, err error) { a.unusable(name+path, err) }
+}
+
+// tykLimits reads the session's own rate. Tyk's precedence: a limit for the API
+// replaces the key's, and counts apart from it only if it has a scope.
+func (a *author) tykLimits() (e entry, ok bool) {
+	rate, per := a.session.Rate, a.session.Per
+	e.origin = "rate and per of the key"
+	access, ok := a.session.AccessRights[a.s.api]
+	if ok && !access.Limit.IsEmpty() {
+		rate, per = access.Limit.Rate, access.Limit.Per
+		e.origin = "access_rights"
+	}
+	if rate <= 0 || per <= 0 { // 0 and -1 are no limit to Tyk
+		return e, false
+	}
+	if e.reading, ok = readLimits(policyName, rate, beside{per: per}, a.at("rate and per")); !ok {
+		return e, false
+	}
+	if access.AllowanceScope != "" {
+		e.scope = hash(access.AllowanceScope)
+	} else {
+		e.perAPI = limitsApart(a.session, a.s.api)
+	}
+	return e, true
 }
 
 // limitsApart reports that the session has different limits of Tyk's for APIs
@@ -69,54 +94,114 @@ func limitsApart(s *user.SessionState, api string) bool {
 	return false
 }
 
-// ruleFor picks the first limit that is there and usable; false if there is
-// none. apart is limitsApart of the session. unusable is told of those that are
-// there and are not.
-func (s *settings) ruleFor(who, org id, in inputs, apart bool, unusable func(field string, err error)) (rule, bool) {
-	bucket := func(limiter.Limit) id { return who }
-	if in.group != nil {
-		name, err := number(in.group)
-		if err == nil && name != "" {
-			// Keys of a group that have another limit have another bucket: one
-			// that is refilled at two rates keeps neither.
-			group := groupIDs.with(org).with(hash(name))
-			bucket = func(l limiter.Limit) id { return group.with(hash(l.String())) }
-		} else {
-			unusable("ratelimit_group", errors.New("not a name"))
+// rules makes a rule of each limit of an entry. The first keeps the bucket that
+// a single limit would have, so that tokens outlive a second window.
+func (a *author) rules(e entry) []rule {
+	out := make([]rule, len(e.specs))
+	for i, spec := range e.specs {
+		b := a.base(spec, e.perAPI)
+		if e.scope != (id{}) {
+			b = b.with(e.scope)
+		}
+		if i > 0 {
+			b = b.with(windowIDs).with(numbered(i))
+		}
+		out[i] = rule{policy: spec.policy, bucket: b.key(), origin: e.origin, scope: a.scopeOf(spec), shadow: spec.shadow || a.s.shadow}
+	}
+	return out
+}
+
+func (a *author) scopeOf(spec spec) scope {
+	switch {
+	case a.session == nil:
+		return scopeAddress
+	case spec.scope != "":
+		return spec.scope
+	case a.s.scope != "":
+		return a.s.scope
+	}
+	return scopeKey
+}
+
+// base is the id of those who share a limit. Those who share one but have
+// another limit have another bucket: one that is refilled at two rates keeps
+// neither.
+func (a *author) base(spec spec, perAPI bool) id {
+	b, sc := a.who, a.scopeOf(spec)
+	switch {
+	case a.session == nil:
+	case sc == scopeKey || sc == scopeKeyAPI:
+		b = a.group(spec.policy.Limit())
+		perAPI = perAPI || sc == scopeKeyAPI
+	default:
+		if name := sc.metadata(); name != "" {
+			a.watched = append(a.watched, name)
+		}
+		if shared, ok := sc.shared(a.session); ok {
+			b = shared.with(hash(spec.policy.Limit().String()))
 		}
 	}
-	for _, field := range []struct {
-		name string
-		form form
-	}{{"ratelimit_override", in.override}, {"ratelimit", in.own}} {
-		if field.form.rate == nil {
-			continue
-		}
-		limit, burstFault, err := field.form.limit()
-		if burstFault != nil {
-			unusable(field.name+"'s burst", burstFault)
-		}
-		if err == nil {
-			return newRule(limit, bucket(limit)), true
-		}
-		unusable(field.name, err)
+	if perAPI {
+		b = b.with(a.s.id)
 	}
-	if in.tykRate > 0 && in.tykPer > 0 { // 0 and -1 are no limit to Tyk
-		limit, _, err := form{rate: in.tykRate, per: in.tykPer}.limit()
-		if err == nil {
-			b := bucket(limit)
-			switch {
-			case in.tykScope != "":
-				b = b.with(hash(in.tykScope))
-			case apart:
-				b = b.with(s.id)
+	return b
+}
+
+// group is the key, or the group that its metadata puts it into.
+func (a *author) group(limit limiter.Limit) id {
+	v := a.session.MetaData["ratelimit_group"]
+	if v == nil {
+		return a.who
+	}
+	name, err := number(v)
+	if err != nil || name == "" {
+		a.unusable("ratelimit_group", errors.New("not a name"))
+		return a.who
+	}
+	return groupIDs.with(hash(a.session.OrgID)).with(hash(name)).with(hash(limit.String()))
+}
+
+// endpointRules are those of an endpoint, for this API.
+func (a *author) endpointRules(e *endpoint, origin string) []rule {
+	at := hash(e.String())
+	return a.rules(entry{origin: origin, reading: e.reading, perAPI: true, scope: endpointIDs.with(at)})
+}
+
+// plan makes the plan of the session.
+func (a *author) plan() *plan {
+	key := a.rules(a.keyLimits())
+	p := &plan{plain: a.s.charge(key)}
+	own := "ratelimit_endpoints"
+	if v := a.session.MetaData[own]; v != nil {
+		a.addEndpoints(p, key, readEndpoints(v, a.at(own)), "metadata "+own)
+	}
+	a.addEndpoints(p, key, a.s.endpoints, "config_data.ratelimit.endpoints")
+	return p
+}
+
+func (a *author) addEndpoints(p *plan, key []rule, endpoints []endpoint, origin string) {
+	for i := range endpoints {
+		e := &endpoints[i]
+		rules := a.endpointRules(e, fmt.Sprintf("%s[%d]", origin, i))
+		if !e.replace {
+			rules = append(append([]rule(nil), key...), rules...)
+		}
+		p.at = append(p.at, place{e.pattern, a.s.charge(rules)})
+	}
+}
+
+// addressCharge is what a request without a session is charged to.
+func (s *settings) addressCharge(who id, limits reading, method, path string) *charge {
+	a := &author{s: s, who: who}
+	e := entry{origin: "config_data.ratelimit", reading: limits, perAPI: true}
+	for i := range s.endpoints {
+		if at := &s.endpoints[i]; at.matches(method, path) {
+			rules := a.endpointRules(at, fmt.Sprintf("config_data.ratelimit.endpoints[%d]", i))
+			if !at.replace {
+				rules = append(a.rules(e), rules...)
 			}
-			return newRule(limit, b), true
+			return s.charge(rules)
 		}
-		unusable("rate and per", err)
 	}
-	if s.byDefault != nil {
-		return rule{s.byDefault, bucket(s.byDefault.Limit()).with(s.id).key()}, true
-	}
-	return rule{}, false
+	return s.charge(a.rules(e))
 }

@@ -7,18 +7,22 @@ import (
 	"github.com/TykTechnologies/tyk/ctx"
 
 	"tokenbucket.internal/limiter"
-	"tokenbucket.internal/limiter/httplimit"
 )
 
-// A mark is left in the context of a request that has paid: by which rule,
-// and what was left in the bucket.
+// A mark is left in the context of a request that has paid: to what, and what
+// was left in the tightest bucket.
 type mark struct {
 	context.Context
-	rule     rule
+	charge   *charge
+	rule     *rule // of the decision; nil: nothing is enforced
 	decision limiter.Decision
 	grant    *grant // by which pre let it pass; nil if it paid later
-	round    int    // in which it paid
-	returned bool   // it got its token back
+	tokens   int64
+	cost     *cost // that says what it costs; nil: one token
+	round    int32 // in which it paid
+	returned bool  // it got its tokens back
+	deposit  bool  // it gets them back when its credential is accepted
+	shadowed bool  // a shadow limit would have refused, and took nothing
 }
 
 type markKey struct{}
@@ -46,22 +50,80 @@ func (m *mark) by(s *settings, r *http.Request) bool {
 	return m != nil && m.grant != nil && m.grant.from == s && m.round == round(r)
 }
 
+// paysFrom reports that the request has paid from a bucket.
+func (m *mark) paysFrom(bucket string) bool {
+	for i := range m.charge.enforced {
+		if m.charge.enforced[i].bucket == bucket {
+			return true
+		}
+	}
+	for i := range m.charge.shadow {
+		if m.charge.shadow[i].bucket == bucket {
+			return true
+		}
+	}
+	return false
+}
+
 // payment finds how the request has paid from a bucket: in this round or,
 // unless the gateway's loop checks limits, before it. nil: not yet.
 func payment(r *http.Request, bucket string) *mark {
 	for m := markOf(r); m != nil; m = m.before() {
-		if m.rule.bucket == bucket && !m.returned && (m.round == round(r) || !checksLimits(r)) {
+		if !m.returned && !m.deposit && (m.round == round(r) || !checksLimits(r)) && m.paysFrom(bucket) {
 			return m
 		}
 	}
 	return nil
 }
 
+// unpaid is what of a charge the request has not paid yet; nil if that is
+// nothing, and then by is a mark to tell of.
+func unpaid(r *http.Request, c *charge) (rest *charge, by *mark) {
+	if markOf(r) == nil {
+		return c, nil
+	}
+	rest = new(charge)
+	keep := func(rules []rule) (left []rule) {
+		for _, rule := range rules {
+			if m := payment(r, rule.bucket); m == nil {
+				left = append(left, rule)
+			} else if by == nil {
+				by = m
+			}
+		}
+		return left
+	}
+	rest.enforced, rest.shadow = keep(c.enforced), keep(c.shadow)
+	switch {
+	case by == nil:
+		return c, nil
+	case rest.empty():
+		return nil, by
+	}
+	return rest, nil
+}
+
+// same reports charges that are paid alike.
+func (c *charge) same(other *charge) bool {
+	equal := func(a, b []rule) bool {
+		if len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if a[i].bucket != b[i].bucket || a[i].policy.Limit() != b[i].policy.Limit() {
+				return false
+			}
+		}
+		return true
+	}
+	return c == other || equal(c.enforced, other.enforced) && equal(c.shadow, other.shadow)
+}
+
 // round counts how often the gateway has looped the request, to the same API
 // or to another.
-func round(r *http.Request) int {
+func round(r *http.Request) int32 {
 	n, _ := r.Context().Value(ctx.LoopLevel).(int)
-	return n
+	return int32(n)
 }
 
 // checksLimits reports a loop that is a request of its own to the limits.
@@ -75,13 +137,6 @@ func checksLimits(r *http.Request) bool {
 func keepsSession(r *http.Request) bool {
 	loop, _ := r.Context().Value(ctx.SelfLooping).(bool)
 	return loop
-}
-
-// tell puts the RateLimit fields into the answer to come. Whatever else the
-// gateway does with the request, they go out with it; fields of a response hook
-// would miss cached answers, and cost the gateway one more hook.
-func (m *mark) tell(w http.ResponseWriter) {
-	httplimit.SetRateLimit(w.Header(), m.rule.policy, m.decision)
 }
 
 // leave replaces the request in place, as the gateway itself does.

@@ -21,42 +21,45 @@ import (
 // Version is written to the gateway's log when the plugin is loaded.
 const Version = "0.1.0"
 
-// The gateway never unloads a plugin: this is the state of all its APIs.
-var gateway = load()
+// A Plugin is the state behind the hooks, of all APIs of a gateway process: the
+// gateway never unloads a plugin.
+type Plugin struct{ e *engine }
 
-func load() *engine {
+// Load reads the settings of the process and says in the gateway's log that
+// the plugin is there.
+func Load() *Plugin {
 	logger := log.Get().WithField("prefix", "ratelimit")
 	p, problems := readProcess(os.Getenv)
 	for _, problem := range problems {
 		logger.Warning(problem)
 	}
 	logger.Infof("tyk-token-bucket %s loaded: %s", Version, p)
-	return newEngine(p, logger)
+	return &Plugin{newEngine(p, logger)}
 }
 
 // Pre is the pre hook.
-func Pre(w http.ResponseWriter, r *http.Request) {
-	defer gateway.recovered("RateLimitPre", w, r)
+func (p *Plugin) Pre(w http.ResponseWriter, r *http.Request) {
+	defer p.e.recovered("RateLimitPre", w, r)
 	injectFault(r, "pre")
-	gateway.pre(w, r)
+	p.e.pre(w, r)
 }
 
 // PostKeyAuth is the post_key_auth hook.
-func PostKeyAuth(w http.ResponseWriter, r *http.Request) {
-	defer gateway.recovered("RateLimitPostKeyAuth", w, r)
+func (p *Plugin) PostKeyAuth(w http.ResponseWriter, r *http.Request) {
+	defer p.e.recovered("RateLimitPostKeyAuth", w, r)
 	injectFault(r, "post")
-	gateway.postKeyAuth(w, r)
+	p.e.postKeyAuth(w, r)
 }
 
-// Response is the response hook. Only an upstream with RateLimit fields of its
-// own needs it.
-func Response(_ http.ResponseWriter, res *http.Response, r *http.Request) {
-	defer gateway.recovered("RateLimitResponse", nil, r)
+// Response is the response hook: it gives tokens back after a failure, settles
+// what requests really cost, and removes RateLimit fields of an upstream.
+func (p *Plugin) Response(w http.ResponseWriter, res *http.Response, r *http.Request) {
+	defer p.e.recovered("RateLimitResponse", nil, r)
 	injectFault(r, "response")
-	gateway.response(res, r)
+	p.e.response(w, res, r)
 }
 
-// engine is the plugin without its globals.
+// engine is the plugin without the gateway's log and environment.
 type engine struct {
 	limits *limiter.Limiter
 	known  *known

@@ -2,10 +2,8 @@ package plugin
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"reflect"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -21,13 +19,27 @@ import (
 type settings struct {
 	api     string
 	id      id // of api
+	org     string
 	keyless bool
 	sources []source // of credentials; none if they must not be learned
+	listen  listenPath
 
-	byDefault     *httplimit.Policy // for keys without a limit of their own
-	anonymous     *httplimit.Policy // for requests without a key
-	refresh       time.Duration     // how often a drained key is looked at again
+	byDefault    reading    // for keys without a limit of their own
+	anonymous    reading    // for requests without a key
+	forAddresses reading    // on a keyless API
+	unknown      reading    // for credentials that were not accepted before, by address
+	endpoints    []endpoint // with limits of their own
+	costs        []cost
+	scope        scope  // of limits that name none
+	totals       []rule // that all requests are charged to, besides
+	shadow       bool   // nothing is refused
+
+	refresh       time.Duration // how often a drained key is looked at again
 	closedOnFault bool
+	refunds       statuses
+	statusPath    string // "": none
+	fields        httplimit.Fields
+	shadowField   bool
 }
 
 const (
@@ -36,60 +48,35 @@ const (
 	maxRefresh     = time.Hour
 )
 
-// configure reads config_data.ratelimit. What is unusable keeps its default
-// and is told, with its path.
-func (s *settings) configure(config map[string]any, problem func(path string, err error)) {
-	s.refresh = defaultRefresh
-	section, ok := config["ratelimit"].(map[string]any)
-	if !ok {
-		if config["ratelimit"] != nil {
-			problem("ratelimit", errors.New("not an object"))
-		}
-		return
+// newSettings reads a definition. What is unusable keeps its default and is
+// told, with its path in config_data.
+func newSettings(d definition, tell told) *settings {
+	s := &settings{
+		api: d.api, id: hash(d.api), org: d.org, keyless: d.keyless, sources: d.sources,
+		refresh: defaultRefresh, fields: httplimit.RateLimit | httplimit.XRateLimit,
 	}
-	names := make([]string, 0, len(section))
-	for name := range section {
-		names = append(names, name)
+	var err error
+	if s.listen, err = newListenPath(d.listenPath); err != nil {
+		tell("listen path", err)
 	}
-	sort.Strings(names) // the same order in every log
-	for _, name := range names {
-		if err := s.set(name, section[name]); err != nil {
-			problem("ratelimit."+name, err)
-		}
+	section, ok := d.config["ratelimit"].(map[string]any)
+	if !ok && d.config["ratelimit"] != nil {
+		tell("ratelimit", errors.New("not an object"))
 	}
-}
-
-func (s *settings) set(name string, value any) error {
-	switch name {
-	case "default", "anonymous":
-		limit, burstFault, err := formOf(value, nil, nil).limit()
-		if err != nil {
-			return err
-		}
-		if name == "default" {
-			s.byDefault = httplimit.NewPolicy(policyName, limit)
+	var totals entries
+	for _, name := range sorted(section) {
+		at := func(path string, err error) { tell("ratelimit."+shortened(name)+path, err) }
+		if set, ok := setters[name]; ok {
+			set(s, &totals, section[name], at)
 		} else {
-			s.anonymous = httplimit.NewPolicy(policyName, limit)
+			at("", errors.New("no such setting; there are "+strings.Join(sortedSetters(), ", ")))
 		}
-		return burstFault // the rate holds with the default burst
-	case "refresh":
-		d, err := duration(value)
-		if err != nil {
-			return err
-		}
-		if d < minRefresh || d > maxRefresh {
-			return fmt.Errorf("%v is not between %v and %v", d, minRefresh, maxRefresh)
-		}
-		s.refresh = d
-	case "on_fault":
-		if value != "open" && value != "closed" {
-			return errors.New("want open or closed")
-		}
-		s.closedOnFault = value == "closed"
-	default:
-		return errors.New("no such setting; there are default, anonymous, refresh and on_fault")
 	}
-	return nil
+	s.totals = totals.rules(s)
+	if s.forAddresses = s.anonymous; len(s.anonymous.specs) == 0 && !s.anonymous.unlimited {
+		s.forAddresses = s.byDefault
+	}
+	return s
 }
 
 // apis caches the settings of all APIs. A reload gives every API a new
@@ -106,11 +93,12 @@ type apis struct {
 
 type loadedAPI struct {
 	settings    *settings
-	definitions []any // at most two
+	read        definition // that they are from
+	definitions []any      // at most two
 }
 
 func newAPIs(w *warner) *apis {
-	return &apis{warn: w, none: &settings{refresh: defaultRefresh}, byAPI: make(map[string]*loadedAPI)}
+	return &apis{warn: w, none: newSettings(definition{}, nil), byAPI: make(map[string]*loadedAPI)}
 }
 
 // of returns the settings of the API that the request is for. The definitions
@@ -142,7 +130,9 @@ func (a *apis) add(key any, read func() (definition, error)) *settings {
 	if err != nil {
 		a.warn.log.Warningf("API definition: %v; its settings are not in force", err)
 	}
-	s := a.settingsFrom(d)
+	s := newSettings(d, func(path string, err error) {
+		a.warn.log.Warningf("API %s: config_data.%s: %s; see the README", d.api, path, strings.TrimPrefix(err.Error(), "limiter: "))
+	})
 	loaded := a.byAPI[d.api]
 	if loaded == nil {
 		loaded = &loadedAPI{}
@@ -150,8 +140,8 @@ func (a *apis) add(key any, read func() (definition, error)) *settings {
 	}
 	// Settings that did not change stay the same ones, so that what was
 	// learned under them stays valid over a reload.
-	if loaded.settings == nil || !reflect.DeepEqual(loaded.settings, s) {
-		loaded.settings = s
+	if loaded.settings == nil || !reflect.DeepEqual(loaded.read, d) {
+		loaded.settings, loaded.read = s, d
 	}
 	loaded.definitions = append(loaded.definitions, key)
 	a.byDefinition.Store(key, loaded.settings)
@@ -160,12 +150,4 @@ func (a *apis) add(key any, read func() (definition, error)) *settings {
 		loaded.definitions = loaded.definitions[1:]
 	}
 	return loaded.settings
-}
-
-func (a *apis) settingsFrom(d definition) *settings {
-	s := &settings{api: d.api, id: hash(d.api), keyless: d.keyless, sources: d.sources}
-	s.configure(d.config, func(path string, err error) {
-		a.warn.log.Warningf("API %s: config_data.%s: %s; see the README", d.api, path, strings.TrimPrefix(err.Error(), "limiter: "))
-	})
-	return s
 }

@@ -23,8 +23,8 @@ func TestSettings(t *testing.T) {
 		"default": "100/m", "anonymous": meta{"rate": 1.0, "burst": 3.0}, "refresh": 5.0, "on_fault": "closed",
 	})))
 	s := h.e.apis.of(r)
-	if s.byDefault.Limit() != (limiter.Limit{Tokens: 100, Period: time.Minute, Burst: 100}) ||
-		s.anonymous.Limit() != (limiter.Limit{Tokens: 1, Period: time.Second, Burst: 3}) || s.refresh != 5*time.Second || !s.closedOnFault {
+	if s.byDefault.specs[0].policy.Limit() != (limiter.Limit{Tokens: 100, Period: time.Minute, Burst: 100}) ||
+		s.anonymous.specs[0].policy.Limit() != (limiter.Limit{Tokens: 1, Period: time.Second, Burst: 3}) || s.refresh != 5*time.Second || !s.closedOnFault {
 		t.Errorf("%+v", s)
 	}
 	if h.log.Len() > 0 {

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/TykTechnologies/tyk/user"
 	"github.com/sirupsen/logrus"
 
 	"tokenbucket.internal/limiter"
@@ -16,6 +17,7 @@ type warner struct {
 	log    *logrus.Entry
 	recent *limiter.Limiter
 	faults atomic.Uint64
+	shadow atomic.Uint64 // requests that a shadow limit would have refused
 }
 
 var onceAMinute = limiter.Limit{Tokens: 1, Period: time.Minute, Burst: 1}
@@ -37,6 +39,23 @@ func masked(key string) string {
 		return "****"
 	}
 	return "****" + key[len(key)-4:]
+}
+
+// label names a key in the log.
+func label(key string, s *user.SessionState) string {
+	name := masked(inner(key, s.OrgID))
+	if s.Alias != "" {
+		name += " (" + s.Alias + ")"
+	}
+	return name
+}
+
+// noteShadow counts a refusal that a shadow limit would have made.
+func (e *engine) noteShadow(who id, label string, s *settings, r *rule) {
+	n := e.warn.shadow.Add(1)
+	if e.warn.due(who.with(hash(r.policy.Name()))) {
+		e.warn.log.Warningf("shadow: API %s: key %s would have been refused by %q, %v; %d such requests so far, of all keys", s.api, label, r.policy.Name(), r.policy.Limit(), n)
+	}
 }
 
 // recovered turns a panic of a hook into what on_fault says. A nil w means

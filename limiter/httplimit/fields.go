@@ -13,9 +13,10 @@ import (
 // A Policy is a limit with the name that clients are told. It is made once and
 // used for many answers.
 type Policy struct {
-	limit       limiter.Limit
-	name, whole string // the name quoted; the RateLimit-Policy field
-	burst       string
+	limit         limiter.Limit
+	name          string
+	quoted, whole string // the name; the RateLimit-Policy field
+	burst         string
 }
 
 // NewPolicy makes a policy. The name is printable ASCII; other characters
@@ -24,15 +25,19 @@ func NewPolicy(name string, l limiter.Limit) *Policy {
 	quoted := quote(name)
 	q, w := quota(l)
 	return &Policy{
-		limit: l,
-		name:  quoted,
-		whole: quoted + ";q=" + integer(q) + ";w=" + integer(w),
-		burst: integer(l.Burst),
+		limit:  l,
+		name:   name,
+		quoted: quoted,
+		whole:  quoted + ";q=" + integer(q) + ";w=" + integer(w),
+		burst:  integer(l.Burst),
 	}
 }
 
 // Limit is the policy's limit.
 func (p *Policy) Limit() limiter.Limit { return p.limit }
+
+// Name is the policy's name, as it was given.
+func (p *Policy) Name() string { return p.name }
 
 // The fields, as http.Header spells them.
 const (
@@ -50,7 +55,7 @@ const (
 func SetRateLimit(h http.Header, p *Policy, d limiter.Decision) {
 	values := make([]string, 2)
 	h[rateLimitPolicy] = field(values, 0, p.whole)
-	text := append(make([]byte, 0, 64), p.name...)
+	text := append(make([]byte, 0, 64), p.quoted...)
 	text = appendInteger(append(text, ";r="...), d.Remaining)
 	text = appendInteger(append(text, ";t="...), seconds(d.ResetAfter))
 	h[rateLimit] = field(values, 1, string(text))

@@ -63,12 +63,30 @@ const (
 	refusedXML  = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<error>Rate limit exceeded</error>\n"
 )
 
+// Fields are kinds of header fields that tell clients about their limit.
+type Fields uint8
+
+// The kinds of fields.
+const (
+	RateLimit  Fields = 1 << iota // RateLimit-Policy and RateLimit
+	XRateLimit                    // X-RateLimit-Limit, -Remaining and -Reset
+)
+
 // Refuse answers 429 with all header fields and a body: XML for a request
 // that has an XML body, otherwise JSON.
 func Refuse(w http.ResponseWriter, r *http.Request, p *Policy, d limiter.Decision, jitter time.Duration) {
+	RefuseWith(w, r, p, d, jitter, RateLimit|XRateLimit)
+}
+
+// RefuseWith is Refuse with some kinds of fields, and always Retry-After.
+func RefuseWith(w http.ResponseWriter, r *http.Request, p *Policy, d limiter.Decision, jitter time.Duration, f Fields) {
 	h := w.Header()
-	SetRateLimit(h, p, d)
-	SetXRateLimit(h, p, d, time.Now())
+	if f&RateLimit != 0 {
+		SetRateLimit(h, p, d)
+	}
+	if f&XRateLimit != 0 {
+		SetXRateLimit(h, p, d, time.Now())
+	}
 	SetRetryAfter(h, d, jitter)
 	Answer(w, r, http.StatusTooManyRequests, refusedJSON, refusedXML)
 }

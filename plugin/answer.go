@@ -1,0 +1,84 @@
+package plugin
+
+import (
+	"net/http"
+
+	"tokenbucket.internal/limiter/httplimit"
+)
+
+// refuse answers. What the request has paid before the gateway looped it here
+// comes back: a refusal costs nothing.
+func (e *engine) refuse(w http.ResponseWriter, r *http.Request, s *settings, v verdict) {
+	for m := markOf(r); m != nil; m = m.before() {
+		e.giveBack(m)
+	}
+	httplimit.RefuseWith(w, r, v.rule.policy, v.Decision, 0, s.fields)
+}
+
+// shadowField tells clients of a shadow limit that would have refused.
+const shadowField = "Ratelimit-Shadow"
+
+var wouldRefuse = []string{"would-refuse"}
+
+// tell puts the RateLimit fields into the answer to come. Whatever else the
+// gateway does with the request, they go out with it; fields of a response hook
+// would miss cached answers, and cost the gateway one more hook. The older
+// fields are the gateway's own on such answers.
+func (m *mark) tell(w http.ResponseWriter, s *settings) {
+	if m.rule != nil && s.fields&httplimit.RateLimit != 0 {
+		httplimit.SetRateLimit(w.Header(), m.rule.policy, m.decision)
+	}
+	if m.shadowed && s.shadowField {
+		w.Header()[shadowField] = wouldRefuse
+	}
+}
+
+// response settles what the answer says: what the request really cost, or that
+// it failed and costs nothing. It removes the RateLimit fields of an upstream
+// that has some: the client would get them beside ours.
+func (e *engine) response(w http.ResponseWriter, res *http.Response, r *http.Request) {
+	m := markOf(r)
+	if m == nil || res == nil {
+		return
+	}
+	s := e.apis.of(r)
+	if s.fields&httplimit.RateLimit != 0 {
+		httplimit.DelRateLimit(res.Header)
+	}
+	if s.refunds.has(res.StatusCode) {
+		for paid := m; paid != nil; paid = paid.before() {
+			e.giveBack(paid)
+		}
+	} else if !e.settleCost(m, res.Header) {
+		return
+	}
+	if m.rule != nil && w != nil {
+		m.decision = e.limits.Peek(m.rule.bucket, m.rule.policy.Limit())
+		m.tell(w, s)
+	}
+}
+
+// settleCost charges what the answer says that the request cost, less what it
+// has paid; false if it says nothing new.
+func (e *engine) settleCost(m *mark, h http.Header) bool {
+	if m.cost == nil || m.cost.response == "" || m.returned {
+		return false
+	}
+	tokens, ok := m.cost.clamp(h.Get(m.cost.response))
+	if !ok || tokens == m.tokens {
+		return false
+	}
+	e.settle(m, tokens-m.tokens)
+	m.tokens = tokens
+	return true
+}
+
+// statuses are the answers of an upstream after which tokens come back.
+type statuses struct {
+	classes uint16 // bit n: all of n00 to n99
+	codes   map[int]bool
+}
+
+func (s *statuses) has(code int) bool {
+	return code >= 0 && code < 1600 && s.classes>>(code/100)&1 == 1 || s.codes[code]
+}

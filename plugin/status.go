@@ -1,0 +1,91 @@
+package plugin
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"tokenbucket.internal/limiter"
+)
+
+// limitStatus is one limit of a client, as status_path tells it.
+type limitStatus struct {
+	Policy     string  `json:"policy"`
+	Endpoint   string  `json:"endpoint,omitempty"` // of which it is; none: of all
+	Scope      string  `json:"scope"`
+	Limit      string  `json:"limit"` // as in the metadata
+	Tokens     int64   `json:"tokens"`
+	Period     float64 `json:"period_seconds"`
+	Burst      int64   `json:"burst"`
+	Remaining  int64   `json:"remaining"`
+	ResetAfter float64 `json:"reset_after_seconds"`
+	Reset      int64   `json:"reset"` // unix time, seconds
+}
+
+// asksStatus reports a request for the client's own limits.
+func (s *settings) asksStatus(r *http.Request) bool {
+	return s.statusPath != "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) && s.listen.below(r) == s.statusPath
+}
+
+// answerStatus tells a client its enforced limits. It takes nothing.
+func (e *engine) answerStatus(w http.ResponseWriter, r *http.Request, s *settings, p *plan) {
+	now := time.Now()
+	out := struct {
+		Limits []limitStatus `json:"limits"`
+	}{[]limitStatus{}}
+	told := make(map[string]bool)
+	add := func(endpoint string, rules []rule) {
+		for _, rule := range rules {
+			if told[rule.bucket] {
+				continue
+			}
+			told[rule.bucket] = true
+			at := endpoint
+			if rule.scope == scopeAPITotal || rule.scope == scopeOrgTotal {
+				at = ""
+			}
+			out.Limits = append(out.Limits, e.statusOf(rule, at, now))
+		}
+	}
+	add("", p.plain.enforced)
+	for _, at := range p.at {
+		add(at.String(), at.charge.enforced)
+	}
+	body, err := json.MarshalIndent(out, "", "    ")
+	if err != nil {
+		panic(err) // plain numbers and texts
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(body)+1))
+	w.WriteHeader(http.StatusOK)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(append(body, '\n')) // the client may be gone
+	}
+}
+
+func (e *engine) statusOf(rule rule, endpoint string, now time.Time) limitStatus {
+	l := rule.policy.Limit()
+	d := e.limits.Peek(rule.bucket, l)
+	return limitStatus{
+		Policy: rule.policy.Name(), Endpoint: endpoint, Scope: string(rule.scope), Limit: l.String(),
+		Tokens: l.Tokens, Period: l.Period.Seconds(), Burst: l.Burst,
+		Remaining: d.Remaining, ResetAfter: d.ResetAfter.Seconds(), Reset: now.Add(roundUp(d)).Unix(),
+	}
+}
+
+// roundUp is the time until the bucket is full, in whole seconds.
+func roundUp(d limiter.Decision) time.Duration {
+	return (d.ResetAfter + time.Second - 1).Truncate(time.Second)
+}
+
+// addressPlan is the plan of a client address on a keyless API.
+func (s *settings) addressPlan(who id) *plan {
+	a := &author{s: s, who: who}
+	key := a.rules(entry{origin: "config_data.ratelimit", reading: s.forAddresses, perAPI: true})
+	p := &plan{plain: s.charge(key)}
+	a.addEndpoints(p, key, s.endpoints, "config_data.ratelimit.endpoints")
+	return p
+}
