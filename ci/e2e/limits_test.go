@@ -38,7 +38,7 @@ var h14 = shared.api(rig.API{ID: "h14", RateLimit: rig.Object{"default": "1/100s
 func TestH14UnusableRateIsNotUnlimited(t *testing.T) {
 	t.Parallel()
 	c := of(t, h14)
-	for i, garbage := range []any{"abc", "NaN", -5, "1e400", []int{}, true, "", "0", rig.Object{"per": 1}, nil} {
+	for i, garbage := range []any{"abc", "NaN", -5, "1e400", []int{}, true, "", "0,5/s", rig.Object{"per": 1}, nil} {
 		alias := fmt.Sprintf("h14-alias-%d", i)
 		k := rig.Key{Fields: rig.Object{"alias": alias}, Metadata: limits(garbage)}
 		warnings := 1

@@ -16,6 +16,7 @@ import (
 //
 //	X-Upstream-Status: 503     answer this status
 //	X-Upstream-Delay: 100ms    answer that much later
+//	X-Upstream-Header: X-A: 1  answer with this field
 type Upstream struct {
 	URL string
 
@@ -59,6 +60,9 @@ func (u *Upstream) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Upstream", "yes")
+	if name, value, ok := strings.Cut(r.Header.Get("X-Upstream-Header"), ":"); ok {
+		w.Header().Set(name, strings.TrimSpace(value))
+	}
 	if code, err := strconv.Atoi(r.Header.Get("X-Upstream-Status")); err == nil {
 		w.WriteHeader(code)
 	}
