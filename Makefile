@@ -12,6 +12,7 @@ TYK_SRC     ?=
 TYK_BIN     ?=
 PORT        ?= 8080
 KEY         ?=
+MANIFEST    ?= manifest.json
 
 # A checkout may belong to somebody else, which git will not read.
 export GOFLAGS := -buildvcs=false $(GOFLAGS)
@@ -64,9 +65,9 @@ plugin: ## the .so: for the development gateway, or TYK_SRC=dir, or TYK_VERSION=
 	else $(GOBUILD) -buildmode=plugin -o $(PLUGIN) . && echo "$(PLUGIN): for the development gateway"; fi
 
 .PHONY: bundle
-bundle: tools ## the bundle zip of the releases in dist, or else of a plain build; KEY=private.pem signs it
+bundle: tools ## the bundle zip of the releases in dist, or else of a plain build; KEY=private.pem signs it, MANIFEST=manifest-response.json adds the response hook
 	@ls $(DIST)/tokenbucket_*.so >/dev/null 2>&1 || $(MAKE) plugin
-	$(DIST)/bundle build -manifest manifest.json $(if $(KEY),-key $(KEY)) -o $(DIST)/tokenbucket.zip \
+	$(DIST)/bundle build -manifest $(MANIFEST) $(if $(KEY),-key $(KEY)) -o $(DIST)/tokenbucket.zip \
 		$$(ls $(DIST)/tokenbucket_*.so 2>/dev/null || echo $(PLUGIN))
 
 .PHONY: tools

@@ -42,13 +42,13 @@ func TestShadowLimitBesideAnEnforcedOne(t *testing.T) {
 	c.admits(4, 6, rig.Request{Key: key})
 }
 
-// A process loads a plugin from one path only, so those with the response hook
-// have a gateway of their own.
+// A process loads a plugin from one path only, so those of the bundle with the
+// response hook have a gateway of their own.
 var (
 	hooked   sharedGateway
-	refund   = hooked.api(rig.API{ID: "refund", Plugin: rig.AllHooks, RateLimit: rig.Object{"refund": []any{"5xx", "429", 408}}})
-	settled  = hooked.api(rig.API{ID: "settled", Plugin: rig.AllHooks, RateLimit: rig.Object{"costs": []any{rig.Object{"path": "/search", "cost": 10, "response_header": "X-Cost", "min": 0, "max": 50}}}})
-	nowhere  = hooked.api(rig.API{ID: "refund-unreachable", Plugin: rig.AllHooks, Fields: unreachable("refund-unreachable"), RateLimit: rig.Object{"refund": []any{"5xx"}}})
+	refund   = hooked.api(rig.API{ID: "refund", Plugin: rig.ResponseBundle, RateLimit: rig.Object{"refund": []any{"5xx", "429", 408}}})
+	settled  = hooked.api(rig.API{ID: "settled", Plugin: rig.ResponseBundle, RateLimit: rig.Object{"costs": []any{rig.Object{"path": "/search", "cost": 10, "response_header": "X-Cost", "min": 0, "max": 50}}}})
+	nowhere  = hooked.api(rig.API{ID: "refund-unreachable", Plugin: rig.ResponseBundle, Fields: unreachable("refund-unreachable"), RateLimit: rig.Object{"refund": []any{"5xx"}}})
 	statuses = shared.api(rig.API{ID: "status", RateLimit: rig.Object{"status_path": "/rate-limit", "api_total": "1000/s"}})
 )
 

@@ -12,10 +12,11 @@ const Org = "default"
 type From int
 
 const (
-	FromBundle From = iota // a bundle that the gateway downloads
-	FromFile               // the .so itself
-	AllHooks               // the .so itself, with the response hook, which few need
-	Nowhere                // the API has no plugin
+	FromBundle     From = iota // a bundle that the gateway downloads
+	ResponseBundle             // one with the response hook, which few need
+	FromFile                   // the .so itself
+	AllHooks                   // the .so itself, with the response hook
+	Nowhere                    // the API has no plugin
 )
 
 // An API is one API definition. It listens at /<ID>/ and forwards to the
@@ -71,7 +72,7 @@ func (a API) classic(upstream, so string) Object {
 		def["config_data"] = Object{"ratelimit": a.RateLimit}
 	}
 	switch a.Plugin {
-	case FromBundle:
+	case FromBundle, ResponseBundle:
 		def["custom_middleware_bundle"] = a.Bundle
 	case FromFile, AllHooks:
 		def["custom_middleware"] = a.middleware(so)
@@ -128,7 +129,7 @@ func (a API) global(so string) Object {
 	}
 	global := Object{"pluginConfig": config}
 	switch a.Plugin {
-	case FromBundle:
+	case FromBundle, ResponseBundle:
 		config["bundle"] = Object{"enabled": true, "path": a.Bundle}
 	case FromFile, AllHooks:
 		for _, h := range a.hooks() {

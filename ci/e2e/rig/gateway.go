@@ -138,6 +138,12 @@ func (g *Gateway) Define(apis ...API) error {
 				return err
 			}
 		}
+		if a.Plugin == ResponseBundle {
+			a.Bundle = "tokenbucket-response.zip"
+			if err := g.rig.MakeBundle(a.Bundle, g.options.Faulty, "-manifest", "manifest-response.json"); err != nil {
+				return err
+			}
+		}
 		if err := a.write(g.path("apps"), g.Upstream.URL, g.so); err != nil {
 			return err
 		}
