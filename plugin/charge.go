@@ -3,6 +3,7 @@ package plugin
 import (
 	"net/http"
 	"sync"
+	"time"
 
 	"tokenbucket.internal/limiter"
 	"tokenbucket.internal/limiter/httplimit"
@@ -92,25 +93,33 @@ type verdict struct {
 	shadowed *rule // that would have refused
 }
 
-// take charges tokens for a request. Known keeps the limits that buckets have:
-// another API may know better by now.
-func (e *engine) take(c *charge, tokens int64, known bool) (v verdict) {
+// take charges tokens for a request.
+func (e *engine) take(c *charge, tokens int64) (v verdict) {
+	v.Decision, v.rule = e.decide(c.enforced, tokens, false)
+	e.takeShadow(&v, c, tokens, false)
+	return v
+}
+
+// takeKnown is take that keeps the limits that buckets have: another API may
+// know better by now. It was now when the hook began.
+func (e *engine) takeKnown(now time.Duration, c *charge, tokens int64) (v verdict) {
 	if len(c.enforced) == 1 { // the usual one
 		v.rule = &c.enforced[0]
-		if known {
-			v.Decision = e.limits.TakeKnown(v.rule.bucket, v.rule.policy.Limit(), tokens)
-		} else {
-			v.Decision = e.limits.Take(v.rule.bucket, v.rule.policy.Limit(), tokens)
-		}
+		v.Decision = e.limits.TakeKnownAt(now, v.rule.bucket, v.rule.policy.Limit(), tokens)
 	} else {
-		v.Decision, v.rule = e.decide(c.enforced, tokens, known)
+		v.Decision, v.rule = e.decide(c.enforced, tokens, true)
 	}
-	if v.Allowed && len(c.shadow) > 0 {
-		if d, rule := e.decide(c.shadow, tokens, known); !d.Allowed {
-			v.shadowed = rule
-		}
-	}
+	e.takeShadow(&v, c, tokens, true)
 	return v
+}
+
+func (e *engine) takeShadow(v *verdict, c *charge, tokens int64, known bool) {
+	if !v.Allowed || len(c.shadow) == 0 {
+		return
+	}
+	if d, rule := e.decide(c.shadow, tokens, known); !d.Allowed {
+		v.shadowed = rule
+	}
 }
 
 func (e *engine) decide(rules []rule, tokens int64, known bool) (d limiter.Decision, of *rule) {

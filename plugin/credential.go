@@ -8,14 +8,15 @@ import (
 // A source says where an API's requests carry a credential, in the order in
 // which the gateway looks: a later place that has one wins.
 type source struct {
-	header, param, cookie string // "" is not looked at
-	certificate           bool   // the client's, besides
+	header        string // in its canonical form; "" is not looked at, as the others
+	param, cookie string
+	certificate   bool // the client's, besides
 }
 
 func (s source) find(r *http.Request) string {
 	var found string
-	if s.header != "" {
-		found = r.Header.Get(s.header)
+	if values := r.Header[s.header]; len(values) > 0 {
+		found = values[0]
 	}
 	if s.param != "" && r.URL.RawQuery != "" {
 		if v := r.URL.Query().Get(s.param); v != "" {

@@ -3,6 +3,7 @@ package plugin
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"sort"
 
 	"github.com/TykTechnologies/tyk/apidef"
@@ -66,7 +67,7 @@ func classicSource(d *apidef.APIDefinition, mode string) source {
 		if c.AuthHeaderName != "" {
 			name = c.AuthHeaderName
 		}
-		s.header = name
+		s.header = http.CanonicalHeaderKey(name)
 	}
 	if c.UseParam {
 		s.param = or(c.ParamName, name)
@@ -191,7 +192,7 @@ func (doc *document) sources(auth *oasAuthentication) []source {
 			native := doc.Components.SecuritySchemes[name]
 			switch native.In {
 			case "header":
-				s.header = or(native.Name, authorization)
+				s.header = http.CanonicalHeaderKey(or(native.Name, authorization))
 			case "query":
 				s.param = or(native.Name, authorization)
 			case "cookie":
@@ -214,7 +215,7 @@ func (s oasScheme) source() source {
 	name := authorization
 	if s.Header.Enabled {
 		name = or(s.Header.Name, name)
-		out.header = name
+		out.header = http.CanonicalHeaderKey(name)
 	}
 	if s.Query.Enabled {
 		out.param = or(s.Query.Name, name)

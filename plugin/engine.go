@@ -44,7 +44,7 @@ func (e *engine) pre(w http.ResponseWriter, r *http.Request) {
 	// One request in a while goes on to authentication even if it is above the
 	// limit, so that a limit that was raised is learned.
 	look := g.due(now)
-	v := e.take(charge, tokens, true)
+	v := e.takeKnown(now, charge, tokens)
 	if v.Allowed || look {
 		g.passed(now)
 	}
@@ -212,7 +212,7 @@ func (e *engine) pay(w http.ResponseWriter, r *http.Request, s *settings, p paye
 		m.cost = s.costOf(r)
 		m.tokens = m.cost.tokens(r)
 	}
-	v := e.take(p.charge, m.tokens, false)
+	v := e.take(p.charge, m.tokens)
 	if !v.Allowed {
 		e.refuse(w, r, s, v)
 		return
