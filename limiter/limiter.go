@@ -131,10 +131,10 @@ func (l *Limiter) Refund(key string, cost int64) { l.RefundAt(l.clock(), key, co
 // RefundAt is Refund at the time now.
 func (l *Limiter) RefundAt(now time.Duration, key string, cost int64) {
 	k, s := l.locate(key)
-	if e := s.slab.Load().find(k); e == nil || l.rates.at(e.rate.Load()).refundWord(&e.tat, now, cost) {
+	if e := s.slab.Load().find(k); e != nil && l.rates.at(e.rate.Load()).refundWord(&e.tat, now, cost) {
 		return
 	}
-	// Retired in between: under the lock it cannot be.
+	// Without the lock, a known key is not found while its entry is replaced.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.slab.Load().find(k); e != nil {
@@ -147,7 +147,9 @@ func (l *Limiter) RefundAt(now time.Duration, key string, cost int64) {
 // is a debt, of one burst at most, that has to refill before anything is
 // allowed again. A cost of 0 or less does nothing. The limit is for a key that
 // is not known; of such a one, no more than a burst is taken.
-func (l *Limiter) Charge(key string, limit Limit, cost int64) { l.ChargeAt(l.clock(), key, limit, cost) }
+func (l *Limiter) Charge(key string, limit Limit, cost int64) {
+	l.ChargeAt(l.clock(), key, limit, cost)
+}
 
 // ChargeAt is Charge at the time now.
 func (l *Limiter) ChargeAt(now time.Duration, key string, limit Limit, cost int64) {
