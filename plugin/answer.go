@@ -33,6 +33,13 @@ func (m *mark) tell(w http.ResponseWriter, s *settings) {
 	}
 }
 
+// expectAnswer warns when the response hook is needed and never called.
+func (e *engine) expectAnswer(s *settings) {
+	if s.needsResponse && s.answering.overdue() {
+		e.warn.log.Warningf("API %s: %d requests, and RateLimitResponse has seen no answer to them: is it registered for response? Without it refund and response_header do nothing", s.api, overdueAfter)
+	}
+}
+
 // response settles what the answer says: what the request really cost, or that
 // it failed and costs nothing. It removes the RateLimit fields of an upstream
 // that has some: the client would get them beside ours.
@@ -42,6 +49,7 @@ func (e *engine) response(w http.ResponseWriter, res *http.Response, r *http.Req
 		return
 	}
 	s := e.apis.of(r)
+	s.answering.met()
 	if s.fields&httplimit.RateLimit != 0 {
 		httplimit.DelRateLimit(res.Header)
 	}

@@ -1,7 +1,9 @@
 package plugin
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +26,20 @@ type rule struct {
 type charge struct{ enforced, shadow []rule }
 
 func (c *charge) empty() bool { return len(c.enforced)+len(c.shadow) == 0 }
+
+// String says what is in force, for the log.
+func (c *charge) String() string {
+	if c.empty() {
+		return "no limit"
+	}
+	var texts []string
+	for _, rules := range [][]rule{c.enforced, c.shadow} {
+		for _, rule := range rules {
+			texts = append(texts, fmt.Sprintf("%v from %s", rule.policy.Limit(), rule.origin))
+		}
+	}
+	return strings.Join(texts, ", ")
+}
 
 // charge puts rules and the API's totals together.
 func (s *settings) charge(rules []rule) *charge { return charged(rules, s.totals) }

@@ -25,6 +25,9 @@ func (e *engine) pre(w http.ResponseWriter, r *http.Request) {
 	if keepsSession(r) {
 		return
 	}
+	if s.learning.overdue() {
+		e.warn.log.Warningf("API %s: %d requests, and RateLimitPostKeyAuth has seen none: is it registered for post_key_auth? Without it nothing is limited", s.api, overdueAfter)
+	}
 	c, shown := s.credential(r)
 	now := e.clock()
 	g := e.acquaintance(c, shown, now)
@@ -88,6 +91,7 @@ func (e *engine) admitUnknown(w http.ResponseWriter, r *http.Request, s *setting
 // paid yet.
 func (e *engine) postKeyAuth(w http.ResponseWriter, r *http.Request) {
 	s, m := e.apis.of(r), markOf(r)
+	s.learning.met()
 	session := ctx.GetSession(r)
 	key, who := e.identity(r, session)
 	if key == "" { // a path that the API lets through without authentication
@@ -105,6 +109,7 @@ func (e *engine) postKeyAuth(w http.ResponseWriter, r *http.Request) {
 	if byPre {
 		m.grant.confirmed()
 		if m.grant.who == who && m.grant.inputs == inputsOf(session, s.api, m.grant.watched) {
+			e.expectAnswer(s)
 			m.tell(w, s)
 			return
 		}
@@ -145,12 +150,21 @@ func (e *engine) release(r *http.Request, s *settings, m *mark, byPre bool) {
 
 // learn makes the session's plan, and keeps it for the request's credential.
 func (e *engine) learn(r *http.Request, s *settings, session *user.SessionState, key string, who id) *grant {
-	a := &author{s: s, session: session, who: who, unusable: func(field string, err error) {
-		if e.warn.due(who.with(hash(field))) {
-			e.warn.log.Warningf("key %s: %s: %s; see the README for what applies instead", label(key, session), field, strings.TrimPrefix(err.Error(), "limiter: "))
-		}
-	}}
-	g := &grant{who: who, from: s, plan: a.plan(), watched: a.watched}
+	var unusable []func()
+	a := &author{s: s, session: session, who: who}
+	g := &grant{who: who, from: s}
+	a.unusable = func(field string, err error) {
+		unusable = append(unusable, func() {
+			if e.warn.due(who.with(hash(field))) {
+				e.warn.log.Warningf("key %s: %s: %s; in force: %s", label(key, session), field, strings.TrimPrefix(err.Error(), "limiter: "), g.plan.plain)
+			}
+		})
+	}
+	g.plan = a.plan()
+	g.watched = a.watched
+	for _, warn := range unusable {
+		warn()
+	}
 	g.inputs = inputsOf(session, s.api, g.watched)
 	if g.plan.shadows() {
 		g.label = label(key, session)
@@ -221,6 +235,7 @@ func (e *engine) pay(w http.ResponseWriter, r *http.Request, s *settings, p paye
 		e.noteShadow(p.who, p.label, s, v.shadowed)
 	}
 	m.rule, m.decision = v.rule, v.Decision
+	e.expectAnswer(s)
 	m.leave(r)
 	if !p.deposit {
 		m.tell(w, s)

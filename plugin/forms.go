@@ -234,6 +234,7 @@ func hasPeriod(text string) bool {
 // default burst applies.
 func parseLimit(text string, b beside) (l limiter.Limit, burstFault, err error) {
 	before, own, hasBurst := strings.Cut(strings.ToLower(text), "burst")
+	before, own = strings.TrimSpace(before), strings.TrimSpace(own)
 	if b.per != nil && !hasPeriod(text) {
 		span, err := duration(b.per)
 		if err != nil {

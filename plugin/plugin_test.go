@@ -70,6 +70,32 @@ func TestExportedHooksSurviveOddRequests(t *testing.T) {
 	}
 }
 
+// A hook that is not registered would leave everything unlimited without a word.
+func TestMissingHooksAreToldOnce(t *testing.T) {
+	h := newHost(t)
+	api := keyed("a", limits(meta{"refund": "5xx"}))
+	for range 300 { // only pre
+		r := get("k")
+		ctx.SetDefinition(r, api)
+		h.e.pre(httptest.NewRecorder(), r)
+	}
+	if log := h.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "API a: 100 requests, and RateLimitPostKeyAuth has seen none") {
+		t.Errorf("only pre: %s", log)
+	}
+	h = newHost(t)
+	h.key("k", meta{"ratelimit": "1000/s"})
+	h.codes(300, func() outcome { return h.send(api, get("k")) })
+	if log := h.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "RateLimitResponse has seen no answer") {
+		t.Errorf("no response hook: %s", log)
+	}
+	h = newHost(t)
+	h.key("k", meta{"ratelimit": "1000/s"})
+	h.codes(300, func() outcome { return h.answered(api, get("k"), 200, "") })
+	if h.log.Len() > 0 {
+		t.Errorf("all hooks: %s", h.log.String())
+	}
+}
+
 func TestNoGoroutineInTheDefaultSetUp(t *testing.T) {
 	before := runtime.NumGoroutine()
 	h := newHost(t)

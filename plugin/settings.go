@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/TykTechnologies/tyk/apidef"
@@ -37,9 +38,30 @@ type settings struct {
 	refresh       time.Duration // how often a drained key is looked at again
 	closedOnFault bool
 	refunds       statuses
+	needsResponse bool // refunds or costs that answers tell
 	statusPath    string // "": none
 	fields        httplimit.Fields
 	shadowField   bool
+
+	learning  expectation // of the post_key_auth hook
+	answering expectation // of the response hook
+}
+
+// An expectation finds out that a hook which is needed is not registered.
+type expectation struct {
+	came   atomic.Bool
+	waited atomic.Int32
+}
+
+const overdueAfter = 100 // requests
+
+// overdue is true once, if the hook is not called.
+func (x *expectation) overdue() bool { return !x.came.Load() && x.waited.Add(1) == overdueAfter }
+
+func (x *expectation) met() {
+	if !x.came.Load() { // not to write for each request
+		x.came.Store(true)
+	}
 }
 
 const (
@@ -73,6 +95,10 @@ func newSettings(d definition, tell told) *settings {
 		}
 	}
 	s.totals = totals.rules(s)
+	s.needsResponse = s.refunds.classes != 0 || len(s.refunds.codes) > 0
+	for _, c := range s.costs {
+		s.needsResponse = s.needsResponse || c.response != ""
+	}
 	if s.forAddresses = s.anonymous; len(s.anonymous.specs) == 0 && !s.anonymous.unlimited {
 		s.forAddresses = s.byDefault
 	}

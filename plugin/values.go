@@ -59,10 +59,10 @@ func duration(v any) (time.Duration, error) {
 	if err != nil {
 		return limiter.ParsePeriod(text)
 	}
-	if d := time.Duration(seconds * float64(time.Second)); seconds < 1e9 && d > 0 {
+	if d := time.Duration(seconds * float64(time.Second)); seconds < 9.2e9 && d > 0 {
 		return d, nil
 	}
-	return 0, fmt.Errorf("%.20q seconds are not a period between 1 ns and 31 years", text)
+	return 0, fmt.Errorf("%.20q seconds are not a period between 1 ns and 292 years", text)
 }
 
 func boolean(v any) (bool, error) {

@@ -32,6 +32,24 @@ func TestOAuth2AccessTokensAreLimited(t *testing.T) {
 	}
 }
 
+// A client that fetches a new token when it is drained has the tokens' bucket.
+func TestOAuth2ClientScopeIsOneBucketForItsTokens(t *testing.T) {
+	realOnly(t, "OAuth2")
+	t.Parallel()
+	const api = "oauth2-client"
+	definition := oauthAPI(api)
+	definition.RateLimit = rig.Object{"scope": "oauth_client"}
+	g := own(t, rig.Options{
+		APIs:     []rig.API{definition},
+		Policies: map[string]rig.Object{api + "-policy": policyFor(api, limits("1/h burst 3"))},
+	})
+	c := clientOf(t, g, api)
+	client := newOAuthClient(t, g, api)
+	c.admits(2, 2, rig.Request{Key: "Bearer " + client.accessToken(t, g, api)})
+	c.admits(1, 3, rig.Request{Key: "Bearer " + client.accessToken(t, g, api)})
+	c.admits(3, 4, rig.Request{Key: "Bearer " + newOAuthClient(t, g, api).accessToken(t, g, api)})
+}
+
 type oauthClient struct {
 	ID     string `json:"client_id"`
 	Secret string `json:"secret"`
