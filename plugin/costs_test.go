@@ -44,7 +44,7 @@ func TestCosts(t *testing.T) {
 
 // tokens is what is left of the key's only bucket.
 func (h *host) tokens(key string) int64 {
-	_, who := h.e.identity(get(key), h.keys[key])
+	who := h.e.identity(get(key), h.keys[key]).bucket(h.keys[key].OrgID)
 	a := &author{s: h.e.apis.none, session: h.keys[key], who: who, unusable: func(string, error) {}}
 	rule := a.plan().plain.enforced[0]
 	return h.e.limits.Peek(rule.bucket, rule.policy.Limit()).Remaining

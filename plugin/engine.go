@@ -83,7 +83,7 @@ func (e *engine) admitUnknown(w http.ResponseWriter, r *http.Request, s *setting
 	if len(s.unknown.specs) == 0 || round(r) > 0 {
 		return
 	}
-	a := &author{s: s, who: unknownIDs.with(hash(request.RealIP(r)))}
+	a := &author{s: s, who: unknownIDs.with(named(request.RealIP(r)))}
 	e.pay(w, r, s, payer{charge: charged(a.rules(entry{reading: s.unknown, perAPI: true})), deposit: true})
 }
 
@@ -93,8 +93,8 @@ func (e *engine) postKeyAuth(w http.ResponseWriter, r *http.Request) {
 	s, m := e.apis.of(r), markOf(r)
 	s.learning.met()
 	session := ctx.GetSession(r)
-	key, who := e.identity(r, session)
-	if key == "" { // a path that the API lets through without authentication
+	who := e.identity(r, session)
+	if who.key == "" { // a path that the API lets through without authentication
 		if e.returnDeposit(m); m == nil || m.deposit {
 			e.anonymous(w, r, s, s.anonymous)
 		}
@@ -108,13 +108,13 @@ func (e *engine) postKeyAuth(w http.ResponseWriter, r *http.Request) {
 	e.returnDeposit(m)
 	if byPre {
 		m.grant.confirmed()
-		if m.grant.who == who && m.grant.inputs == inputsOf(session, s.api, m.grant.watched) {
+		if m.grant.who == who.who && m.grant.inputs == inputsOf(session, s.api, m.grant.watched) {
 			e.expectAnswer(s)
 			m.tell(w, s)
 			return
 		}
 	}
-	g := e.learn(r, s, session, key, who)
+	g := e.learn(r, s, session, who)
 	if s.asksStatus(r) {
 		e.answerStatus(w, r, s, g.plan)
 		return
@@ -149,14 +149,14 @@ func (e *engine) release(r *http.Request, s *settings, m *mark, byPre bool) {
 }
 
 // learn makes the session's plan, and keeps it for the request's credential.
-func (e *engine) learn(r *http.Request, s *settings, session *user.SessionState, key string, who id) *grant {
+func (e *engine) learn(r *http.Request, s *settings, session *user.SessionState, who identity) *grant {
 	var unusable []func()
-	a := &author{s: s, session: session, who: who}
-	g := &grant{who: who, from: s}
+	a := &author{s: s, session: session, who: who.bucket(session.OrgID)}
+	g := &grant{who: who.who, from: s}
 	a.unusable = func(field string, err error) {
 		unusable = append(unusable, func() {
-			if e.warn.due(who.with(hash(field))) {
-				e.warn.log.Warningf("key %s: %s: %s; in force: %s", label(key, session), field, strings.TrimPrefix(err.Error(), "limiter: "), g.plan.plain)
+			if e.warn.due(who.who.with(hash(field))) {
+				e.warn.log.Warningf("key %s: %s: %s; in force: %s", label(who.key, session), field, strings.TrimPrefix(err.Error(), "limiter: "), g.plan.plain)
 			}
 		})
 	}
@@ -167,7 +167,7 @@ func (e *engine) learn(r *http.Request, s *settings, session *user.SessionState,
 	}
 	g.inputs = inputsOf(session, s.api, g.watched)
 	if g.plan.shadows() {
-		g.label = label(key, session)
+		g.label = label(who.key, session)
 	}
 	c, shown := s.credential(r)
 	switch {
@@ -189,7 +189,7 @@ func (e *engine) learn(r *http.Request, s *settings, session *user.SessionState,
 }
 
 // addressOf is the id of the client's address on an API.
-func addressOf(r *http.Request, s *settings) id { return addressIDs.with(hash(request.RealIP(r))) }
+func addressOf(r *http.Request, s *settings) id { return addressIDs.with(named(request.RealIP(r))) }
 
 // anonymous limits a request without a session by its client's address.
 func (e *engine) anonymous(w http.ResponseWriter, r *http.Request, s *settings, limits reading) {

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -30,43 +31,59 @@ func (a id) with(b id) id {
 // key is the id as a key of the limiter.
 func (a id) key() string {
 	var b [16]byte
-	binary.NativeEndian.PutUint64(b[:8], a.hi)
-	binary.NativeEndian.PutUint64(b[8:], a.lo)
+	binary.BigEndian.PutUint64(b[:8], a.hi)
+	binary.BigEndian.PutUint64(b[8:], a.lo)
 	return string(b[:])
+}
+
+// named is the id of a part of a bucket's name: the same in every process, as
+// gateways can share buckets.
+func named(s string) id {
+	sum := sha256.Sum256([]byte(s))
+	return id{binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16])}
 }
 
 // Ids of different kinds never meet.
 var (
-	sessionIDs  = hash("session")
-	groupIDs    = hash("group")
-	addressIDs  = hash("address")
-	unknownIDs  = hash("unknown")
-	endpointIDs = hash("endpoint")
-	windowIDs   = hash("window")
-	totalIDs    = hash("total")
-	numberIDs   = hash("number")
+	sessionIDs  = named("session")
+	groupIDs    = named("group")
+	addressIDs  = named("address")
+	unknownIDs  = named("unknown")
+	endpointIDs = named("endpoint")
+	windowIDs   = named("window")
+	totalIDs    = named("total")
+	numberIDs   = named("number")
 )
 
-// identity is the key that was accepted, which is a secret, and the id of whom
-// it belongs to; "" if none was accepted.
+// An identity is whom an accepted key belongs to.
+type identity struct {
+	key  string // a secret; "": none was accepted
+	name string // that all spellings of the key have in common
+	who  id     // in this process
+}
+
+// bucket is the id of the identity's own bucket.
+func (i identity) bucket(org string) id { return sessionIDs.with(named(org)).with(named(i.name)) }
+
+// identity tells whom the session belongs to.
 //
 // One key has several spellings: with and without its organisation, and, where
 // the gateway stores murmur32 hashes, with up to three characters more, which
 // that hash passes over. Its hash is what all of them have in common.
-func (e *engine) identity(r *http.Request, session *user.SessionState) (key string, who id) {
+func (e *engine) identity(r *http.Request, session *user.SessionState) (i identity) {
 	if session == nil {
-		return "", who
+		return i
 	}
-	if key = session.KeyID; key == "" {
-		key = ctx.GetAuthToken(r)
+	if i.key = session.KeyID; i.key == "" {
+		i.key = ctx.GetAuthToken(r)
 	}
-	name := ""
 	if e.keysAreHashed() && !session.KeyHashEmpty() {
-		name = session.KeyHash()
+		i.name = session.KeyHash()
 	} else {
-		name = inner(key, session.OrgID)
+		i.name = inner(i.key, session.OrgID)
 	}
-	return key, sessionIDs.with(hash(session.OrgID)).with(hash(name))
+	i.who = sessionIDs.with(hash(session.OrgID)).with(hash(i.name))
+	return i
 }
 
 // inner is a key without the organisation that the gateway puts around it.

@@ -14,8 +14,7 @@ func who(e *engine, keyID, keyHash string) id {
 	if keyHash != "" {
 		s.SetKeyHash(keyHash)
 	}
-	_, who := e.identity(httptest.NewRequest("GET", "/", nil), s)
-	return who
+	return e.identity(httptest.NewRequest("GET", "/", nil), s).who
 }
 
 // A murmur32 hash passes over up to three characters at the end of a key, and

@@ -69,7 +69,7 @@ func (a *author) tykLimits() (e entry, ok bool) {
 		return e, false
 	}
 	if access.AllowanceScope != "" {
-		e.scope = hash(access.AllowanceScope)
+		e.scope = named(access.AllowanceScope)
 	} else {
 		e.perAPI = limitsApart(a.session, a.s.api)
 	}
@@ -138,7 +138,7 @@ func (a *author) base(spec spec, perAPI bool) id {
 			a.watched = append(a.watched, name)
 		}
 		if shared, ok := sc.shared(a.session); ok {
-			b = shared.with(hash(spec.policy.Limit().String()))
+			b = shared.with(named(spec.policy.Limit().String()))
 		}
 	}
 	if perAPI {
@@ -158,12 +158,12 @@ func (a *author) group(limit limiter.Limit) id {
 		a.unusable("ratelimit_group", errors.New("not a name"))
 		return a.who
 	}
-	return groupIDs.with(hash(a.session.OrgID)).with(hash(name)).with(hash(limit.String()))
+	return groupIDs.with(named(a.session.OrgID)).with(named(name)).with(named(limit.String()))
 }
 
 // endpointRules are those of an endpoint, for this API.
 func (a *author) endpointRules(e *endpoint, origin string) []rule {
-	at := hash(e.String())
+	at := named(e.String())
 	return a.rules(entry{origin: origin, reading: e.reading, perAPI: true, scope: endpointIDs.with(at)})
 }
 

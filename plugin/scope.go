@@ -49,19 +49,19 @@ func (s scope) metadata() string {
 // shared is the id of those who share a bucket in the scope; false if the
 // session belongs to none, and its key then has a bucket of its own.
 func (s scope) shared(session *user.SessionState) (id, bool) {
-	in := hash(string(s)).with(hash(session.OrgID))
+	in := named(string(s)).with(named(session.OrgID))
 	switch s {
 	case scopeOrg:
 		return in, session.OrgID != ""
 	case scopePolicy:
 		ids := session.PolicyIDs()
 		for _, policy := range ids {
-			in = in.with(hash(policy))
+			in = in.with(named(policy))
 		}
 		return in, len(ids) > 0
 	case scopeClient:
-		return in.with(hash(session.OauthClientID)), session.OauthClientID != ""
+		return in.with(named(session.OauthClientID)), session.OauthClientID != ""
 	}
 	name, err := number(session.MetaData[s.metadata()])
-	return in.with(hash(name)), err == nil && name != ""
+	return in.with(named(name)), err == nil && name != ""
 }

@@ -105,13 +105,13 @@ func (t entries) rules(s *settings) []rule {
 		for i, spec := range read.specs {
 			b := of.with(numbered(i))
 			if sc == scopeOrgTotal { // APIs that disagree have a bucket each
-				b = b.with(hash(spec.policy.Limit().String()))
+				b = b.with(named(spec.policy.Limit().String()))
 			}
 			out = append(out, rule{policy: spec.policy, bucket: b.key(), origin: "config_data.ratelimit." + string(sc), scope: sc, shadow: spec.shadow || s.shadow})
 		}
 	}
 	add(t.api, totalIDs.with(s.id), scopeAPITotal)
-	add(t.org, totalIDs.with(hash("org")).with(hash(s.org)), scopeOrgTotal)
+	add(t.org, totalIDs.with(named("org")).with(named(s.org)), scopeOrgTotal)
 	return out
 }
 

@@ -38,7 +38,7 @@ type settings struct {
 	refresh       time.Duration // how often a drained key is looked at again
 	closedOnFault bool
 	refunds       statuses
-	needsResponse bool // refunds or costs that answers tell
+	needsResponse bool   // refunds or costs that answers tell
 	statusPath    string // "": none
 	fields        httplimit.Fields
 	shadowField   bool
@@ -74,7 +74,7 @@ const (
 // told, with its path in config_data.
 func newSettings(d definition, tell told) *settings {
 	s := &settings{
-		api: d.api, id: hash(d.api), org: d.org, keyless: d.keyless, sources: d.sources,
+		api: d.api, id: named(d.api), org: d.org, keyless: d.keyless, sources: d.sources,
 		refresh: defaultRefresh, fields: httplimit.RateLimit | httplimit.XRateLimit,
 	}
 	var err error
