@@ -53,12 +53,9 @@ const (
 // draft-ietf-httpapi-ratelimit-headers-11: what the policy allows in how many
 // seconds, and how many tokens are left and in how many seconds all are.
 func SetRateLimit(h http.Header, p *Policy, d limiter.Decision) {
-	values := make([]string, 2)
-	h[rateLimitPolicy] = field(values, 0, p.whole)
-	text := append(make([]byte, 0, 64), p.quoted...)
-	text = appendInteger(append(text, ";r="...), d.Remaining)
-	text = appendInteger(append(text, ";t="...), seconds(d.ResetAfter))
-	h[rateLimit] = field(values, 1, string(text))
+	var b batch
+	b.rateLimit(p, d)
+	b.set(h)
 }
 
 // DelRateLimit deletes the fields that SetRateLimit sets.
@@ -70,16 +67,9 @@ func DelRateLimit(h http.Header) {
 // SetXRateLimit sets the older X-RateLimit fields: the size of the bucket, the
 // tokens left in it and the unix time, in seconds, when it is full.
 func SetXRateLimit(h http.Header, p *Policy, d limiter.Decision, now time.Time) {
-	values := make([]string, 3)
-	h[xLimit] = field(values, 0, p.burst)
-	h[xRemaining] = field(values, 1, integer(d.Remaining))
-	h[xReset] = field(values, 2, integer(now.Unix()+seconds(d.ResetAfter)))
-}
-
-// field makes one field's values of a place in the array that all share.
-func field(values []string, i int, value string) []string {
-	values[i] = value
-	return values[i : i+1 : i+1]
+	var b batch
+	b.xRateLimit(p, d, now)
+	b.set(h)
 }
 
 // SetRetryAfter sets Retry-After to the whole seconds after which the request
@@ -87,6 +77,70 @@ func field(values []string, i int, value string) []string {
 // clients do not all come back at once. If it can never be allowed, the field
 // is not set.
 func SetRetryAfter(h http.Header, d limiter.Decision, jitter time.Duration) {
+	var b batch
+	b.retryAfter(d, jitter)
+	b.set(h)
+}
+
+// A batch collects fields and sets them all with two allocations: an answer
+// has up to eight.
+type batch struct {
+	names  [8]string
+	values [8]string // of those that are not in text
+	ends   [8]int    // in text
+	n      int
+	text   [192]byte
+}
+
+// fixed adds a field whose value is there already.
+func (b *batch) fixed(name, value string) {
+	b.names[b.n], b.values[b.n], b.ends[b.n] = name, value, b.end()
+	b.n++
+}
+
+// made adds a field whose value was appended to the text.
+func (b *batch) made(name string, text []byte) {
+	b.names[b.n], b.ends[b.n] = name, len(text)
+	b.n++
+}
+
+func (b *batch) end() int {
+	if b.n == 0 {
+		return 0
+	}
+	return b.ends[b.n-1]
+}
+
+func (b *batch) set(h http.Header) {
+	text, values, from := string(b.text[:b.end()]), make([]string, b.n), 0
+	for i := range values {
+		if values[i] = b.values[i]; values[i] == "" {
+			values[i] = text[from:b.ends[i]]
+		}
+		from = b.ends[i]
+		h[b.names[i]] = values[i : i+1 : i+1]
+	}
+}
+
+func (b *batch) rateLimit(p *Policy, d limiter.Decision) {
+	b.fixed(rateLimitPolicy, p.whole)
+	if len(p.quoted) > 96 { // a long name goes its own way
+		b.fixed(rateLimit, p.quoted+";r="+integer(d.Remaining)+";t="+integer(seconds(d.ResetAfter)))
+		return
+	}
+	text := append(b.text[:b.end()], p.quoted...)
+	text = appendInteger(append(text, ";r="...), d.Remaining)
+	text = appendInteger(append(text, ";t="...), seconds(d.ResetAfter))
+	b.made(rateLimit, text)
+}
+
+func (b *batch) xRateLimit(p *Policy, d limiter.Decision, now time.Time) {
+	b.fixed(xLimit, p.burst)
+	b.made(xRemaining, appendInteger(b.text[:b.end()], d.Remaining))
+	b.made(xReset, appendInteger(b.text[:b.end()], now.Unix()+seconds(d.ResetAfter)))
+}
+
+func (b *batch) retryAfter(d limiter.Decision, jitter time.Duration) {
 	if d.RetryAfter < 0 {
 		return
 	}
@@ -94,7 +148,7 @@ func SetRetryAfter(h http.Header, d limiter.Decision, jitter time.Duration) {
 	if more := seconds(jitter); more > 0 {
 		wait += rand.Int64N(more + 1)
 	}
-	h[retryAfter] = []string{integer(wait)}
+	b.made(retryAfter, appendInteger(b.text[:b.end()], wait))
 }
 
 // quota is the limit as a quota for a window of whole seconds, rounded down.

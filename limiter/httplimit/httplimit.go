@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -63,6 +64,11 @@ const (
 	refusedXML  = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<error>Rate limit exceeded</error>\n"
 )
 
+var (
+	refusedJSONLength = strconv.Itoa(len(refusedJSON))
+	refusedXMLLength  = strconv.Itoa(len(refusedXML))
+)
+
 // Fields are kinds of header fields that tell clients about their limit.
 type Fields uint8
 
@@ -80,15 +86,26 @@ func Refuse(w http.ResponseWriter, r *http.Request, p *Policy, d limiter.Decisio
 
 // RefuseWith is Refuse with some kinds of fields, and always Retry-After.
 func RefuseWith(w http.ResponseWriter, r *http.Request, p *Policy, d limiter.Decision, jitter time.Duration, f Fields) {
-	h := w.Header()
+	var b batch
 	if f&RateLimit != 0 {
-		SetRateLimit(h, p, d)
+		b.rateLimit(p, d)
 	}
 	if f&XRateLimit != 0 {
-		SetXRateLimit(h, p, d, time.Now())
+		b.xRateLimit(p, d, time.Now())
 	}
-	SetRetryAfter(h, d, jitter)
-	Answer(w, r, http.StatusTooManyRequests, refusedJSON, refusedXML)
+	b.retryAfter(d, jitter)
+	body := refusedJSON
+	if isXML(r.Header.Get("Content-Type")) {
+		body = refusedXML
+		b.fixed("Content-Type", "application/xml")
+		b.fixed("Content-Length", refusedXMLLength)
+	} else {
+		b.fixed("Content-Type", "application/json")
+		b.fixed("Content-Length", refusedJSONLength)
+	}
+	b.set(w.Header())
+	w.WriteHeader(http.StatusTooManyRequests)
+	_, _ = io.WriteString(w, body) // the client may be gone
 }
 
 // Answer writes a status with one of two bodies: the XML one for a request
