@@ -1,9 +1,11 @@
 // Command bundle builds, signs and verifies the zip from which a Tyk Gateway
-// loads this plugin.
+// loads this plugin, and explains the plugin's settings.
 //
 //	bundle keygen -o private.pem -pub public.pem
 //	bundle build -key private.pem -o tokenbucket-1.zip tokenbucket_v5.14.0_linux_amd64.so
 //	bundle verify -key public.pem tokenbucket-1.zip
+//	bundle explain -api api.json -key key.json
+//	bundle schema
 //
 // It exits with 0 if all is well, 1 if something failed or was refused, and 2
 // if it was called wrongly.
@@ -18,12 +20,15 @@ import (
 	"strings"
 )
 
-const usage = `bundle builds, signs and verifies the zip from which a Tyk Gateway loads a Go plugin.
+const usage = `bundle builds, signs and verifies the zip from which a Tyk Gateway loads a Go plugin,
+and explains the settings of this one.
 
 usage:
   bundle build  [-manifest manifest.json] [-key private.pem] [-name NAME] [-o out.zip] FILE.so ...
   bundle verify [-key public.pem] BUNDLE.zip
   bundle keygen [-bits 2048] -o private.pem -pub public.pem
+  bundle explain -api api.json [-key key.json] [-policies policies.json] [-request "GET /x"] [-json]
+  bundle schema
 
 Run "bundle COMMAND -h" for the details of a command.
 Exit codes: 0 done, 1 refused or failed, 2 called wrongly.
@@ -36,9 +41,11 @@ type command struct {
 }
 
 var commands = map[string]command{
-	"build":  {buildUsage, build},
-	"verify": {verifyUsage, verify},
-	"keygen": {keygenUsage, keygen},
+	"build":   {buildUsage, build},
+	"verify":  {verifyUsage, verify},
+	"keygen":  {keygenUsage, keygen},
+	"explain": {explainUsage, explain},
+	"schema":  {schemaUsage, schema},
 }
 
 // usageError says that the command was called wrongly, which exits with 2.
@@ -62,7 +69,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	cmd, ok := commands[name]
 	if !ok {
-		fmt.Fprintf(stderr, "bundle: unknown command %q: use build, verify or keygen\n", name)
+		fmt.Fprintf(stderr, "bundle: unknown command %q: use build, verify, keygen, explain or schema\n", name)
 		return 2
 	}
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)

@@ -211,6 +211,8 @@ func TestHelpIsPrintedToStdout(t *testing.T) {
 		{"build -h", "-manifest FILE"},
 		{"verify --help", "public_key_path"},
 		{"keygen -help", "openssl"},
+		{"explain -h", "policy_source"},
+		{"schema -h", "ratelimit.schema.json"},
 	} {
 		if r := call(strings.Fields(step.args)...).mustBeOK(t); !strings.Contains(r.stdout, step.want) {
 			t.Errorf("%s: does not mention %q: %s", step.args, step.want, r.stdout)
