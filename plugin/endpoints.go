@@ -135,6 +135,7 @@ type endpoint struct {
 	pattern
 	reading
 	replace bool // the key's limits do not count here
+	index   int  // in the list as it is written
 }
 
 // readEndpoints reads a list of endpoints, skipping what is unusable.
@@ -148,6 +149,7 @@ func readEndpoints(v any, tell told) []endpoint {
 	for i, entry := range entries {
 		at := fmt.Sprintf("[%d]", i)
 		if e, ok := readEndpoint(entry, func(path string, err error) { tell(at+path, err) }); ok {
+			e.index = i
 			out = append(out, e)
 		}
 	}

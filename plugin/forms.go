@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +30,10 @@ type reading struct {
 type told func(path string, err error)
 
 // beside are the values next to a plain rate.
-type beside struct{ per, burst any }
+type beside struct {
+	per, burst any
+	inObject   bool // where the burst is
+}
 
 // maxWindows bounds the limits of one value.
 const maxWindows = 8
@@ -49,7 +53,7 @@ func readLimits(usual string, v any, b beside, tell told) (reading, bool) {
 	case string:
 		r.text(v, b)
 	case []any:
-		r.list(v)
+		r.list(v, b)
 	case map[string]any:
 		r.object("", v, b)
 	default:
@@ -67,7 +71,8 @@ func decoded(v any) (any, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
 	var out any
-	if err := d.Decode(&out); err != nil || d.More() {
+	err := d.Decode(&out)
+	if _, end := d.Token(); err != nil || end != io.EOF {
 		return nil, errors.New("looks like JSON and is none")
 	}
 	return out, nil
@@ -100,6 +105,7 @@ func (r *reader) result() (reading, bool) {
 		r.tell("", errors.New("unlimited beside limits; the limits count"))
 	}
 	out := reading{specs: make([]spec, len(r.drafts))}
+	names := make(map[string]int)
 	for i, d := range r.drafts {
 		name := d.name
 		switch {
@@ -110,6 +116,9 @@ func (r *reader) result() (reading, bool) {
 			name = windowName(d.limit)
 		default:
 			name = r.usual + " " + windowName(d.limit)
+		}
+		if names[name]++; names[name] > 1 {
+			name += " " + strconv.Itoa(names[name])
 		}
 		out.specs[i] = spec{policies.of(name, d.limit), d.scope, d.shadow}
 	}
@@ -129,15 +138,20 @@ func (r *reader) text(s string, b beside) {
 			return
 		}
 	}
-	if b != (beside{}) {
-		r.tell("", errors.New("per and burst beside several limits mean nothing"))
-	}
+	r.alone(b)
 	for _, part := range parts {
 		r.one("", part, beside{})
 	}
 }
 
-func (r *reader) list(values []any) {
+func (r *reader) alone(b beside) {
+	if b != (beside{}) {
+		r.tell("", errors.New("per and burst beside several limits mean nothing"))
+	}
+}
+
+func (r *reader) list(values []any, b beside) {
+	r.alone(b)
 	if len(values) == 0 {
 		r.tell("", errors.New("an empty list"))
 	}
@@ -163,13 +177,12 @@ func (r *reader) object(path string, object map[string]any, b beside) {
 		b.per = object["per"]
 	}
 	if object["burst"] != nil {
-		b.burst = object["burst"]
+		b.burst, b.inObject = object["burst"], true
 	}
-	r.one(path, object["rate"], b)
-	if len(r.drafts) == before {
-		return
+	d := new(draft) // of an unlimited rate, or of none that is usable
+	if r.one(path, object["rate"], b); len(r.drafts) > before {
+		d = &r.drafts[before]
 	}
-	d := &r.drafts[before]
 	for _, name := range sorted(object) {
 		var err error
 		switch v := object[name]; name {
@@ -207,22 +220,32 @@ func (r *reader) one(path string, rate any, b beside) {
 		return
 	}
 	if burstFault != nil {
-		r.tell(path+".burst", burstFault)
+		at := "_burst"
+		if b.inObject {
+			at = ".burst"
+		}
+		r.tell(path+at, burstFault)
 	}
 	r.drafts = append(r.drafts, draft{limit: limit})
 }
 
-// saysUnlimited is true for what Tyk takes for no limit: 0 and -1.
+// saysUnlimited is true for what Tyk takes for no limit: 0 and -1, in any period.
 func saysUnlimited(text string) bool {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if text == "unlimited" {
 		return true
 	}
-	for _, separator := range []string{"/", "per"} {
-		text, _, _ = strings.Cut(text, separator)
+	end := strings.IndexAny(text, "/pb ")
+	if end < 0 {
+		end = len(text)
 	}
-	rate, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-	return err == nil && (rate == 0 || rate == -1)
+	rate := text[:end]
+	zero := strings.Contains(rate, "0") && strings.Trim(strings.TrimLeft(rate, "+-"), "0.") == ""
+	if whole, fraction, _ := strings.Cut(rate, "."); !zero && (whole != "-1" || strings.Trim(fraction, "0") != "") {
+		return false
+	}
+	_, err := limiter.Parse("1" + text[end:])
+	return err == nil && !strings.Contains(text, "burst")
 }
 
 func hasPeriod(text string) bool {

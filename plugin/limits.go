@@ -37,7 +37,7 @@ func (a *author) keyLimits() entry {
 		if m[name] == nil {
 			continue
 		}
-		b := beside{m[name+"_per"], m[name+"_burst"]}
+		b := beside{per: m[name+"_per"], burst: m[name+"_burst"]}
 		if found, ok := readLimits(policyName, m[name], b, a.at(name)); ok {
 			return entry{origin: "metadata " + name, reading: found}
 		}
@@ -182,7 +182,7 @@ func (a *author) plan() *plan {
 func (a *author) addEndpoints(p *plan, key []rule, endpoints []endpoint, origin string) {
 	for i := range endpoints {
 		e := &endpoints[i]
-		rules := a.endpointRules(e, fmt.Sprintf("%s[%d]", origin, i))
+		rules := a.endpointRules(e, fmt.Sprintf("%s[%d]", origin, e.index))
 		if !e.replace {
 			rules = append(append([]rule(nil), key...), rules...)
 		}
@@ -196,7 +196,7 @@ func (s *settings) addressCharge(who id, limits reading, method, path string) *c
 	e := entry{origin: "config_data.ratelimit", reading: limits, perAPI: true}
 	for i := range s.endpoints {
 		if at := &s.endpoints[i]; at.matches(method, path) {
-			rules := a.endpointRules(at, fmt.Sprintf("config_data.ratelimit.endpoints[%d]", i))
+			rules := a.endpointRules(at, fmt.Sprintf("config_data.ratelimit.endpoints[%d]", at.index))
 			if !at.replace {
 				rules = append(a.rules(e), rules...)
 			}

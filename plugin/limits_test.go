@@ -42,10 +42,11 @@ func TestFormsOfALimit(t *testing.T) { // H13
 		{"5 per day", 60.0, nil, limiter.Limit{Tokens: 5, Period: 24 * time.Hour, Burst: 5}},
 		{`{"rate": 100, "per": "1m", "burst": 200}`, nil, nil, limiter.Limit{Tokens: 100, Period: time.Minute, Burst: 200}},
 		{` "10/s" `, nil, nil, ten},
+		{`{"rate": 1e1, "burst": 5e1}`, nil, nil, limiter.Limit{Tokens: 10, Period: time.Second, Burst: 50}},
 		{meta{"rate": 10.0, "brust": 2.0}, nil, nil, ten},
 		{meta{"rate": "100", "per": "1m", "burst": 200.0}, 1.0, 1.0, limiter.Limit{Tokens: 100, Period: time.Minute, Burst: 200}},
 	} {
-		got, ok := readLimits(policyName, c.rate, beside{c.per, c.burst}, func(string, error) {})
+		got, ok := readLimits(policyName, c.rate, beside{per: c.per, burst: c.burst}, func(string, error) {})
 		if !ok || len(got.specs) != 1 || got.specs[0].policy.Limit() != c.want {
 			t.Errorf("%#v per %v burst %v: %v; want %v", c.rate, c.per, c.burst, got, c.want)
 		}
@@ -57,7 +58,7 @@ var unusable = map[string]any{
 	"abc": "abc", "empty": "", "NaN": math.NaN(), "NaN text": "NaN", "infinity": math.Inf(1),
 	"negative": -5.0, "negative text": "-5", "huge": "1e400", "list": []any{}, "bool": true,
 	"empty object": meta{}, "nested": meta{"rate": meta{"rate": 1.0}},
-	"nested list": []any{[]any{"1/s"}}, "decimal comma": "0,5/s", "no JSON": `{"rate":`, "more than JSON": `["1/s"] x`, "text of an empty list": "[]",
+	"no period": "0/fortnight", "underflow": "1e-400/s", "nested list": []any{[]any{"1/s"}}, "decimal comma": "0,5/s", "no JSON": `{"rate":`, "more than JSON": `["1/s"] x`, "text of an empty list": "[]",
 	"too fast": 2e9, "object with a bad per": meta{"rate": 1.0, "per": -1.0},
 }
 
@@ -74,7 +75,7 @@ func TestUnusableLimitsSayWhy(t *testing.T) { // H14
 	}{
 		": per:":                                  {10.0, beside{per: "soon"}},
 		": per: a value of type []interface":      {10.0, beside{per: []any{}}},
-		".burst: ":                                {10.0, beside{burst: "many"}},
+		"_burst: ":                                {10.0, beside{burst: "many"}},
 		"[1]: a value of type bool":               {[]any{"1/s", true}, beside{}},
 		"[0].brust: no such field":                {[]any{meta{"rate": 1.0, "brust": 2.0}}, beside{}},
 		".scope: want key, ":                      {meta{"rate": 1.0, "scope": "everybody"}, beside{}},
@@ -82,6 +83,9 @@ func TestUnusableLimitsSayWhy(t *testing.T) { // H14
 		".name: want a text":                      {meta{"rate": 1.0, "name": ""}, beside{}},
 		": rate is missing":                       {meta{"burst": 1.0}, beside{}},
 		": unlimited beside limits":               {[]any{"1/s", 0.0}, beside{}},
+		".burst: limiter: ":                       {meta{"rate": 1.0, "burst": "many"}, beside{}},
+		".brust: no such field":                   {meta{"rate": 0.0, "brust": 2.0}, beside{}},
+		": looks like JSON":                       {`["1/s"]]`, beside{}},
 		": 9 limits; only the first 8 count":      {"1/s,1/s,1/s,1/s,1/s,1/s,1/s,1/s,1/s", beside{}},
 		": per and burst beside several":          {"1/s,1/m", beside{per: 60.0}},
 		": \"1\" of several limits has no period": {"1,500/h", beside{}},
@@ -108,6 +112,10 @@ func TestSeveralWindows(t *testing.T) {
 	named, _ := readLimits("endpoint", `[{"rate": 1, "name": "slow", "shadow": "true", "scope": "org"}, "1/10s", "1/d", "1/m"]`, beside{}, nil)
 	if s := named.specs[0]; s.policy.Name() != "slow" || !s.shadow || s.scope != scopeOrg {
 		t.Errorf("%+v", s)
+	}
+	twice, _ := readLimits(policyName, "10/s, 5/s", beside{}, nil)
+	if got := twice.specs[1].policy.Name(); got != "per-second 2" {
+		t.Errorf("the second of two windows of a second is %q", got)
 	}
 	for i, want := range []string{"endpoint per-10s", "endpoint per-day", "endpoint per-minute"} {
 		if got := named.specs[i+1].policy.Name(); got != want {
@@ -214,7 +222,7 @@ func FuzzForm(f *testing.F) {
 			}
 		}
 		problems := 0
-		r, ok := readLimits(policyName, v[0], beside{v[1], v[2]}, func(path string, err error) {
+		r, ok := readLimits(policyName, v[0], beside{per: v[1], burst: v[2]}, func(path string, err error) {
 			if problems++; err.Error() == "" {
 				t.Errorf("%s: no reason", path)
 			}

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 	"strings"
@@ -79,7 +80,7 @@ func newSettings(d definition, tell told) *settings {
 	}
 	var err error
 	if s.listen, err = newListenPath(d.listenPath); err != nil {
-		tell("listen path", err)
+		tell("", fmt.Errorf("listen path: %w", err))
 	}
 	section, ok := d.config["ratelimit"].(map[string]any)
 	if !ok && d.config["ratelimit"] != nil {
@@ -157,7 +158,10 @@ func (a *apis) add(key any, read func() (definition, error)) *settings {
 		a.warn.log.Warningf("API definition: %v; its settings are not in force", err)
 	}
 	s := newSettings(d, func(path string, err error) {
-		a.warn.log.Warningf("API %s: config_data.%s: %s; see the README", d.api, path, strings.TrimPrefix(err.Error(), "limiter: "))
+		if path != "" {
+			path = "config_data." + path + ": "
+		}
+		a.warn.log.Warningf("API %s: %s%s; see the README", d.api, path, strings.TrimPrefix(err.Error(), "limiter: "))
 	})
 	loaded := a.byAPI[d.api]
 	if loaded == nil {

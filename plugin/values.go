@@ -19,6 +19,9 @@ func number(v any) (string, error) {
 	case string:
 		return strings.TrimSpace(v), nil
 	case json.Number:
+		if f, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), "eE") {
+			return number(f)
+		}
 		return v.String(), nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
