@@ -41,35 +41,40 @@ func (e *engine) expectAnswer(s *settings) {
 }
 
 // response settles what the answer says: what the request really cost, or that
-// it failed and costs nothing. It removes the RateLimit fields of an upstream
-// that has some: the client would get them beside ours.
+// it failed and costs nothing, in each API that it was looped through. It
+// removes the RateLimit fields of an upstream that has some: the client would
+// get them beside ours.
 func (e *engine) response(w http.ResponseWriter, res *http.Response, r *http.Request) {
-	m := markOf(r)
-	if m == nil || res == nil {
+	last := markOf(r)
+	if last == nil || res == nil {
 		return
 	}
-	s := e.apis.of(r)
-	s.answering.met()
-	if s.fields&httplimit.RateLimit != 0 {
-		httplimit.DelRateLimit(res.Header)
-	}
-	if s.refunds.has(res.StatusCode) {
-		for paid := m; paid != nil; paid = paid.before() {
-			e.giveBack(paid)
+	e.apis.of(r).answering.met()
+	settled := false
+	for m := last; m != nil; m = m.before() {
+		switch {
+		case m.deposit || m.returned:
+		case m.from.refunds.has(res.StatusCode):
+			e.giveBack(m)
+			settled = true
+		case e.settleCost(m, res.Header):
+			settled = true
 		}
-	} else if !e.settleCost(m, res.Header) {
+	}
+	if last.deposit || last.rule == nil || last.from.fields&httplimit.RateLimit == 0 {
 		return
 	}
-	if m.rule != nil && w != nil {
-		m.decision = e.limits.Peek(m.rule.bucket, m.rule.policy.Limit())
-		m.tell(w, s)
+	httplimit.DelRateLimit(res.Header)
+	if settled && w != nil {
+		last.decision = e.limits.Peek(last.rule.bucket, last.rule.policy.Limit())
+		last.tell(w, last.from)
 	}
 }
 
 // settleCost charges what the answer says that the request cost, less what it
 // has paid; false if it says nothing new.
 func (e *engine) settleCost(m *mark, h http.Header) bool {
-	if m.cost == nil || m.cost.response == "" || m.returned {
+	if m.cost == nil || m.cost.response == "" {
 		return false
 	}
 	tokens, ok := m.cost.clamp(h.Get(m.cost.response))

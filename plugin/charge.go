@@ -21,6 +21,9 @@ type rule struct {
 	shadow bool
 }
 
+// total reports a rule that is of all requests.
+func (r *rule) total() bool { return r.scope == scopeAPITotal || r.scope == scopeOrgTotal }
+
 // A charge is all that a request takes from: from every enforced bucket or from
 // none, and after that from every shadow one or from none.
 type charge struct{ enforced, shadow []rule }
@@ -58,49 +61,71 @@ func charged(lists ...[]rule) *charge {
 	return c
 }
 
-// A plan says what a credential's requests on an API are charged to.
+// A plan says what a credential's requests on an API are charged to. What those
+// to an endpoint are charged to is made when one comes: few keys use all.
 type plan struct {
-	plain *charge
-	at    []place // the first that matches wins over plain
-}
-
-type place struct {
-	pattern
-	charge *charge
+	plain  *charge
+	key    []rule     // of it, those that are not the API's
+	own    []endpoint // of the key's metadata, before the API's
+	author *author    // of the endpoints' rules; nil: there are none
+	made   sync.Map   // by *endpoint
 }
 
 // of finds the charge of a request.
 func (p *plan) of(s *settings, r *http.Request) *charge {
-	if len(p.at) > 0 {
-		path := s.listen.below(r)
-		for i := range p.at {
-			if p.at[i].matches(r.Method, path) {
-				return p.at[i].charge
-			}
-		}
+	if p.author == nil {
+		return p.plain
+	}
+	if e, origin := p.find(s, r.Method, s.listen.below(r)); e != nil {
+		return p.at(e, origin)
 	}
 	return p.plain
 }
 
-// empty reports that nothing is limited.
-func (p *plan) empty() bool {
-	for _, at := range p.at {
-		if !at.charge.empty() {
-			return false
+// find finds the endpoint of a request: the first that matches.
+func (p *plan) find(s *settings, method, path string) (e *endpoint, origin string) {
+	for i := range p.own {
+		if p.own[i].matches(method, path) {
+			return &p.own[i], "metadata " + ownEndpoints
 		}
 	}
-	return p.plain.empty()
+	for i := range s.endpoints {
+		if s.endpoints[i].matches(method, path) {
+			return &s.endpoints[i], apiEndpoints
+		}
+	}
+	return nil, ""
 }
 
-// shadows reports that something is limited in shadow.
-func (p *plan) shadows() bool {
-	for _, at := range p.at {
-		if len(at.charge.shadow) > 0 {
-			return true
-		}
+func (p *plan) at(e *endpoint, origin string) *charge {
+	if c, ok := p.made.Load(e); ok {
+		return c.(*charge)
 	}
-	return len(p.plain.shadow) > 0
+	c := p.author.endpointCharge(e, origin, p.key)
+	p.made.Store(e, c)
+	return c
 }
+
+// A place is an endpoint with the charge of its requests.
+type place struct {
+	*endpoint
+	charge *charge
+}
+
+// places lists all endpoints in the order in which they are looked at.
+func (p *plan) places(s *settings) []place {
+	var out []place
+	for i := range p.own {
+		out = append(out, place{&p.own[i], p.at(&p.own[i], "metadata "+ownEndpoints)})
+	}
+	for i := range s.endpoints {
+		out = append(out, place{&s.endpoints[i], p.at(&s.endpoints[i], apiEndpoints)})
+	}
+	return out
+}
+
+// empty reports that nothing is limited.
+func (p *plan) empty() bool { return p.author == nil && p.plain.empty() }
 
 // A verdict is what became of a charge.
 type verdict struct {

@@ -22,12 +22,24 @@ const maxCost = 1_000_000_000
 
 // of is the cost of a request.
 func (c *cost) of(r *http.Request) int64 {
-	if c.request != "" {
-		if n, ok := c.clamp(r.Header.Get(c.request)); ok {
-			return n
-		}
+	if c.request == "" {
+		return c.fixed
 	}
-	return c.fixed
+	most := int64(-1)
+	for _, text := range r.Header.Values(c.request) {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		n, ok := c.clamp(text)
+		if !ok { // what cannot be read is not to be cheap
+			n = c.max
+		}
+		most = max(most, n)
+	}
+	if most < 0 {
+		return c.fixed
+	}
+	return most
 }
 
 // clamp reads a field's number into the range; false if it has none.
@@ -70,6 +82,8 @@ func (c *cost) tokens(r *http.Request) int64 {
 
 // readCosts reads a list of costs, skipping what is unusable.
 func readCosts(v any, tell told) []cost {
+	tell, done := fewOf(tell)
+	defer done()
 	entries, err := list(v)
 	if err != nil {
 		tell("", err)

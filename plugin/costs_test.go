@@ -16,7 +16,7 @@ func TestCosts(t *testing.T) {
 		meta{"path": "/bulk", "header": "X-Items", "min": 2.0, "max": 8.0, "cost": 3.0},
 		meta{"path": "/free", "cost": "0"},
 	}})
-	h.key("k", meta{"ratelimit": "1/h burst 100"})
+	h.key("k", meta{"ratelimit": "1/h burst 1000"})
 	left := func(method, path, items, want string) {
 		t.Helper()
 		for range 2 { // learned, then known
@@ -36,7 +36,9 @@ func TestCosts(t *testing.T) {
 	left("GET", "/bulk", "4", "4")
 	left("GET", "/bulk", "0", "2")
 	left("GET", "/bulk", "99999999999999999999", "8")
-	left("GET", "/bulk", "-4", "3") // no number: the fixed cost
+	for _, odd := range []string{"-4", "+4", "4.0", "4,4", "4e0", "four"} {
+		left("GET", "/bulk", odd, "8")
+	}
 	left("GET", "/bulk", "", "3")
 	left("GET", "/free", "", "0")
 	h.expect(h.sent(1, api, "POST", "/batch", "k"), "map[200:1]")

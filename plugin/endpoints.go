@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // A pattern is a method and a path: of some requests.
@@ -23,8 +25,22 @@ func (p pattern) String() string {
 	return p.method + " " + p.text
 }
 
+// name is what clients are told that a limit of the pattern is called.
+func (p pattern) name() string {
+	if name := p.String(); len(name) <= 64 {
+		return name
+	}
+	return p.String()[:61] + "..."
+}
+
 func (p pattern) matches(method, path string) bool {
-	return (p.method == "" || p.method == method) && p.path.MatchString(path)
+	return p.takes(method) && p.path.MatchString(path)
+}
+
+// takes reports a method that the pattern is for. A HEAD is a GET whose answer
+// has no body; some servers take methods in any case.
+func (p pattern) takes(method string) bool {
+	return p.method == "" || p.method == method || strings.EqualFold(p.method, method) || p.method == http.MethodGet && method == http.MethodHead
 }
 
 // parsePattern compiles a path in which {name} stands for a part without a
@@ -37,8 +53,11 @@ func parsePattern(method, text any) (p pattern, err error) {
 		}
 	}
 	p.text, _ = text.(string)
-	if !strings.HasPrefix(p.text, "/") && p.text != "*" {
+	if !strings.HasPrefix(p.text, "/") && p.text != "*" || len(p.text) > maxPath {
 		return p, errors.New(`path: want one such as "/orders/{id}" or "/reports/*", below the listen path`)
+	}
+	if strings.ContainsAny(p.text, "?#%") && !strings.ContainsRune(p.text, '{') {
+		return p, fmt.Errorf("path: %.40q: a path has no query, and no encoded characters", p.text)
 	}
 	p.path, err = compilePath(clean(p.text), "$")
 	return p, err
@@ -62,12 +81,15 @@ func compilePath(text, after string) (*regexp.Regexp, error) {
 			rest = rest[1:]
 			continue
 		}
-		end := strings.IndexByte(rest, '}')
+		end := closing(rest)
 		if end < 0 {
 			return nil, fmt.Errorf("path: %.40q has a { without its }", text)
 		}
 		// The gateway's routes may say what the part looks like.
 		if _, form, ok := strings.Cut(rest[1:end], ":"); ok {
+			if _, err := regexp.Compile(form); err != nil {
+				return nil, fmt.Errorf("path: %.40q: %w", text, err)
+			}
 			b.WriteString("(?:" + form + ")")
 		} else {
 			b.WriteString("[^/]+")
@@ -79,6 +101,22 @@ func compilePath(text, after string) (*regexp.Regexp, error) {
 		return nil, fmt.Errorf("path: %.40q: %w", text, err)
 	}
 	return re, nil
+}
+
+// closing is where the bracket that text begins with ends, or -1.
+func closing(text string) int {
+	depth := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return -1
 }
 
 // clean spells a path in the one way that patterns are matched with: the same
@@ -107,12 +145,17 @@ func newListenPath(text string) (l listenPath, err error) {
 	return l, err
 }
 
-// below is the request's path without the listen path.
+// below is the request's path without the listen path. A slash that is encoded
+// belongs to its part, as it does for the upstream.
 func (l listenPath) below(r *http.Request) string {
 	p := r.URL.Path
+	if r.URL.RawPath != "" {
+		p = parts(r.URL.EscapedPath())
+	}
 	if !strings.HasPrefix(p, "/") {
 		p = "/" + p
 	}
+	p = clean(p)
 	rest, ok := p, false
 	if l.path != nil {
 		if at := l.path.FindStringIndex(p); at != nil {
@@ -127,7 +170,18 @@ func (l listenPath) below(r *http.Request) string {
 	if rest == "" {
 		rest = "/"
 	}
-	return clean(rest)
+	return rest
+}
+
+// parts decodes each part of a path by itself.
+func parts(escaped string) string {
+	list := strings.Split(escaped, "/")
+	for i, part := range list {
+		if text, err := url.PathUnescape(part); err == nil {
+			list[i] = strings.ReplaceAll(text, "/", "%2F")
+		}
+	}
+	return strings.Join(list, "/")
 }
 
 // An endpoint has limits of its own.
@@ -138,12 +192,25 @@ type endpoint struct {
 	index   int  // in the list as it is written
 }
 
+// The most of a list, and of the problems with it that are told.
+const (
+	maxEndpoints = 1000
+	maxProblems  = 10
+	maxPath      = 1000
+)
+
 // readEndpoints reads a list of endpoints, skipping what is unusable.
 func readEndpoints(v any, tell told) []endpoint {
+	tell, done := fewOf(tell)
+	defer done()
 	entries, err := list(v)
 	if err != nil {
 		tell("", err)
 		return nil
+	}
+	if len(entries) > maxEndpoints {
+		tell("", fmt.Errorf("%d endpoints; only the first %d count", len(entries), maxEndpoints))
+		entries = entries[:maxEndpoints]
 	}
 	var out []endpoint
 	for i, entry := range entries {
@@ -175,7 +242,7 @@ func readEndpoint(v any, tell told) (e endpoint, ok bool) {
 		switch name {
 		case "method", "path":
 		case "limit":
-			e.reading, ok = readLimits(e.String(), object[name], beside{}, func(path string, err error) { tell(".limit"+path, err) })
+			e.reading, ok = readLimits(e.name(), object[name], beside{}, func(path string, err error) { tell(".limit"+path, err) })
 		case "replace":
 			if e.replace, err = boolean(object[name]); err != nil {
 				tell(".replace", err)
@@ -185,4 +252,58 @@ func readEndpoint(v any, tell told) (e endpoint, ok bool) {
 		}
 	}
 	return e, ok
+}
+
+// fewOf tells the first problems, and when it is done how many more there were.
+func fewOf(tell told) (few told, done func()) {
+	n := 0
+	few = func(path string, err error) {
+		if n++; n <= maxProblems {
+			tell(path, err)
+		}
+	}
+	return few, func() {
+		if n > maxProblems {
+			tell("", fmt.Errorf("and %d more problems", n-maxProblems))
+		}
+	}
+}
+
+// listCache shares the endpoints of metadata between the many keys that have
+// the same, from a policy.
+type listCache struct {
+	mu   sync.Mutex
+	made map[id]madeList
+}
+
+type madeList struct {
+	endpoints []endpoint
+	problems  []func(tell told)
+}
+
+// maxLists bounds the cache; those in use live on when it is emptied.
+const maxLists = 1024
+
+var endpointLists = listCache{made: make(map[id]madeList)}
+
+func (c *listCache) read(v any, tell told) []endpoint {
+	key := valueID(v)
+	c.mu.Lock()
+	list, ok := c.made[key]
+	c.mu.Unlock()
+	if !ok {
+		list.endpoints = readEndpoints(v, func(path string, err error) {
+			list.problems = append(list.problems, func(tell told) { tell(path, err) })
+		})
+		c.mu.Lock()
+		if len(c.made) >= maxLists {
+			clear(c.made)
+		}
+		c.made[key] = list
+		c.mu.Unlock()
+	}
+	for _, problem := range list.problems {
+		problem(tell)
+	}
+	return list.endpoints
 }

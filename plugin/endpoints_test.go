@@ -30,6 +30,8 @@ func TestPatterns(t *testing.T) {
 		{nil, "/files/{name}.json", "GET /files/a.json", "GET /files/a.jsonx|GET /files/axjson|GET /files/a/b.json"},
 		{nil, "/a+b(c", "GET /a+b(c", "GET /aab(c"},
 		{nil, "/n/{id:[0-9]+}", "GET /n/17", "GET /n/x"},
+		{nil, "/n/{id:[0-9]{3}}/x", "GET /n/173/x", "GET /n/17/x"},
+		{"GET", "/head", "GET /head|HEAD /head|get /head", "POST /head|HEADS /head"},
 		{nil, "/", "GET /", "GET /a"},
 	} {
 		p, err := parsePattern(c.method, c.pattern)
@@ -47,12 +49,15 @@ func TestPatterns(t *testing.T) {
 		}
 	}
 	for want, c := range map[string][2]any{
-		"method: ":       {"GET POST", "/"},
-		"method: want":   {5.0, "/"},
-		"path: want":     {nil, "orders"},
-		"without its }":  {nil, "/orders/{id"},
-		"path: want one": {nil, nil},
-		"missing":        {nil, "/{a:(}"},
+		"method: ":            {"GET POST", "/"},
+		"method: want":        {5.0, "/"},
+		"path: want one such": {nil, "orders"},
+		"without its }":       {nil, "/orders/{id"},
+		"missing":             {nil, "/{a:(}"},
+		"unexpected":          {nil, "/{a:b)|(.*}"},
+		"no query":            {nil, "/a?x=1"},
+		"no encoded":          {nil, "/a%2Fb"},
+		"path: want":          {nil, "/" + strings.Repeat("x", maxPath)},
 	} {
 		if p, err := parsePattern(c[0], c[1]); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, %v; want %q", c, p, err, want)
@@ -66,6 +71,10 @@ func TestPathBelowTheListenPath(t *testing.T) {
 		{"/demo/", "/demonstration", "/demonstration"}, {"/demo/", "/other/x", "/other/x"},
 		{"/{tenant}/v1/", "/acme/v1/orders", "/orders"}, {"/{id:[0-9]+}/", "/12/x", "/x"}, {"/{id:[0-9]+}/", "/a/x", "/a/x"},
 		{"/demo/", "/demo//orders", "/orders"},
+		{"/demo/", "/x/../demo/orders", "/orders"}, {"/demo/", "/demo/../demo/orders", "/orders"},
+		{"/demo/", "/demo/items/a%2Fb", "/items/a%2Fb"}, {"/demo/", "/demo/items/..%2Fhealth", "/items/..%2Fhealth"},
+		{"/demo/", "/demo/a/%2e%2e/health", "/health"}, {"/demo/", "/demo/%41", "/A"},
+		{"/r/{t:[0-9]{2}}/", "/r/12/x", "/x"},
 	} {
 		l, err := newListenPath(c[0])
 		if got := l.below(httptest.NewRequest("GET", "http://host"+c[1], nil)); err != nil || got != c[2] {
@@ -125,6 +134,53 @@ func TestEndpointsOfAKeyWinOverTheAPIs(t *testing.T) {
 	h.now += defaultRefresh
 	h.expect(h.sent(6, api, "GET", "/b", "k"), "map[200:6]")
 	h.expect(h.sent(6, api, "GET", "/a", "k"), "map[429:6]") // the same bucket, at the API's limit
+}
+
+// What a credential holds does not grow with the endpoints that it might use.
+func TestEndpointsCostNoMemoryUntilTheyAreUsed(t *testing.T) {
+	var list []any
+	for i := range 200 {
+		list = append(list, meta{"path": fmt.Sprintf("/x%d/{id}", i), "limit": "10/m"})
+	}
+	for name, section := range map[string]meta{"API": {"endpoints": list}, "key": nil} {
+		h := newHost(t)
+		h.e.known = newKnown(100_000)
+		api := demoAPI(section)
+		m := meta{"ratelimit": "10/s"}
+		if name == "key" {
+			m["ratelimit_endpoints"] = list
+		}
+		send := func(from, to int) {
+			for i := from; i < to; i++ {
+				key := fmt.Sprint("k", i)
+				h.key(key, m)
+				h.send(api, ask("GET", "/demo/x7/1", key))
+				delete(h.keys, key)
+			}
+		}
+		send(0, 100)
+		before := heap()
+		send(100, 2100)
+		if each := int64(heap()-before) / 2000; each > 2500 {
+			t.Errorf("endpoints of the %s: %d bytes for each credential", name, each)
+		}
+	}
+}
+
+func TestListsOfEndpointsAreBounded(t *testing.T) {
+	var list []any
+	for range 5000 {
+		list = append(list, meta{"path": "no slash", "limit": "1/s"})
+	}
+	h := newHost(t)
+	h.key("k", meta{"ratelimit_endpoints": list}).Alias = strings.Repeat("x", 10_000)
+	h.send(keyed("a", limits(meta{"endpoints": list, "costs": list})), get("k"))
+	if n := strings.Count(h.log.String(), "\n"); n > 3*(maxProblems+2) || h.log.Len() > 20_000 {
+		t.Errorf("%d lines and %d bytes in the log", n, h.log.Len())
+	}
+	if !strings.Contains(h.log.String(), "5000 endpoints; only the first 1000 count") || !strings.Contains(h.log.String(), "more problems") {
+		t.Error(h.log.String())
+	}
 }
 
 func TestUnusableEndpointsAreSkipped(t *testing.T) {

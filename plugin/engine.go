@@ -16,7 +16,7 @@ func (e *engine) pre(w http.ResponseWriter, r *http.Request) {
 	s := e.apis.of(r)
 	if s.keyless {
 		if s.asksStatus(r) {
-			e.answerStatus(w, r, s, s.addressPlan(addressOf(r, s)))
+			e.answerStatus(w, r, s, s.addressPlan(addressOf(r), s.forAddresses))
 			return
 		}
 		e.anonymous(w, r, s, s.forAddresses)
@@ -35,7 +35,11 @@ func (e *engine) pre(w http.ResponseWriter, r *http.Request) {
 		e.admitUnknown(w, r, s)
 		return
 	}
-	if g.from != s || s.asksStatus(r) {
+	if g.from != s {
+		return
+	}
+	if s.asksStatus(r) {
+		e.limitStatus(w, r, s, g)
 		return
 	}
 	charge, by := unpaid(r, g.plan.of(s, r))
@@ -56,7 +60,7 @@ func (e *engine) pre(w http.ResponseWriter, r *http.Request) {
 		if v.shadowed != nil {
 			e.noteShadow(g.who, g.label, s, v.shadowed)
 		}
-		m := &mark{charge: charge, rule: v.rule, decision: v.Decision, grant: g, tokens: tokens, cost: cost, shadowed: v.shadowed != nil}
+		m := &mark{charge: charge, rule: v.rule, decision: v.Decision, from: s, grant: g, tokens: tokens, cost: cost, shadowed: v.shadowed != nil}
 		m.leave(r)
 	case !look:
 		e.refuse(w, r, s, v)
@@ -80,11 +84,12 @@ func (e *engine) acquaintance(c id, shown bool, now time.Duration) *grant {
 // admitUnknown limits what comes from an address without a credential that was
 // accepted before, so that a flood of invented ones ends here.
 func (e *engine) admitUnknown(w http.ResponseWriter, r *http.Request, s *settings) {
-	if len(s.unknown.specs) == 0 || round(r) > 0 {
+	if len(s.unknown.specs) == 0 || ctx.GetSession(r) != nil {
 		return
 	}
-	a := &author{s: s, who: unknownIDs.with(named(request.RealIP(r)))}
-	e.pay(w, r, s, payer{charge: charged(a.rules(entry{reading: s.unknown, perAPI: true})), deposit: true})
+	who := unknownIDs.with(named(request.RealIP(r)))
+	rules := s.address(who).rules(entry{reading: s.unknown, perAPI: true})
+	e.pay(w, r, s, payer{charge: charged(rules), deposit: true, who: who, label: anAddress})
 }
 
 // postKeyAuth learns from the session, and limits the requests that have not
@@ -95,7 +100,7 @@ func (e *engine) postKeyAuth(w http.ResponseWriter, r *http.Request) {
 	session := ctx.GetSession(r)
 	who := e.identity(r, session)
 	if who.key == "" { // a path that the API lets through without authentication
-		if e.returnDeposit(m); m == nil || m.deposit {
+		if e.returnDeposit(m); !m.by(s, r) {
 			e.anonymous(w, r, s, s.anonymous)
 		}
 		return
@@ -166,7 +171,7 @@ func (e *engine) learn(r *http.Request, s *settings, session *user.SessionState,
 		warn()
 	}
 	g.inputs = inputsOf(session, s.api, g.watched)
-	if g.plan.shadows() {
+	if len(g.plan.plain.shadow) > 0 || g.plan.author != nil {
 		g.label = label(who.key, session)
 	}
 	c, shown := s.credential(r)
@@ -188,24 +193,22 @@ func (e *engine) learn(r *http.Request, s *settings, session *user.SessionState,
 	return g
 }
 
-// addressOf is the id of the client's address on an API.
-func addressOf(r *http.Request, s *settings) id { return addressIDs.with(named(request.RealIP(r))) }
+const anAddress = "of a client address"
+
+// addressOf is the id of the client's address.
+func addressOf(r *http.Request) id { return addressIDs.with(named(request.RealIP(r))) }
 
 // anonymous limits a request without a session by its client's address.
 func (e *engine) anonymous(w http.ResponseWriter, r *http.Request, s *settings, limits reading) {
 	if len(limits.specs)+len(s.endpoints)+len(s.totals) == 0 {
 		return
 	}
-	who := addressOf(r, s)
-	path := ""
-	if len(s.endpoints) > 0 {
-		path = s.listen.below(r)
-	}
-	rest, by := unpaid(r, s.addressCharge(who, limits, r.Method, path))
+	who := addressOf(r)
+	rest, by := unpaid(r, s.addressPlan(who, limits).of(s, r))
 	if by != nil && rest == nil {
 		return
 	}
-	e.pay(w, r, s, payer{charge: rest, who: who.with(s.id), label: "of a client address"})
+	e.pay(w, r, s, payer{charge: rest, who: who.with(s.id), label: anAddress})
 }
 
 // A payer is who pays what.
@@ -221,7 +224,7 @@ func (e *engine) pay(w http.ResponseWriter, r *http.Request, s *settings, p paye
 	if p.charge.empty() {
 		return
 	}
-	m := &mark{charge: p.charge, deposit: p.deposit, tokens: 1}
+	m := &mark{charge: p.charge, from: s, deposit: p.deposit, tokens: 1}
 	if !p.deposit {
 		m.cost = s.costOf(r)
 		m.tokens = m.cost.tokens(r)

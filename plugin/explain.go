@@ -252,7 +252,7 @@ func (x *explanation) limits() {
 	if x.s.keyless {
 		x.session, x.out.Of = nil, "client addresses"
 		x.source = entry{origin: x.addressOrigin(), reading: x.s.forAddresses, perAPI: true}
-		x.plan = x.s.addressPlan(addressIDs)
+		x.plan = x.s.addressPlan(addressIDs, x.s.forAddresses)
 	} else {
 		x.out.Of = "the key"
 		if x.session == nil {
@@ -270,7 +270,7 @@ func (x *explanation) limits() {
 		x.plain[both(x.plan.plain)[i].bucket] = limit
 	}
 	reached := make(map[string]bool)
-	for _, at := range x.plan.at {
+	for _, at := range x.plan.places(x.s) {
 		x.out.Endpoints = append(x.out.Endpoints, x.endpoint(at))
 		if same := at.method + at.path.String(); !reached[same] {
 			reached[same] = true
@@ -309,31 +309,21 @@ var ofEndpoint = entry{perAPI: true}
 // endpoint tells what is an endpoint's own from what counts everywhere.
 func (x *explanation) endpoint(at place) EndpointReport {
 	out := EndpointReport{Endpoint: at.String(), Limits: []LimitReport{}}
-	keys := 0 // limits of the key
-	for _, r := range both(x.plan.plain) {
-		if !r.total() {
-			keys++
-		}
-	}
-	out.Replace = keys > 0
+	out.Replace = at.replace && len(x.plan.key) > 0
 	for _, r := range both(at.charge) {
 		if _, everywhere := x.plain[r.bucket]; !everywhere {
 			out.Limits = append(out.Limits, x.limit(r, ofEndpoint))
-		} else if !r.total() {
-			out.Replace = false
 		}
 	}
 	return out
 }
-
-func (r *rule) total() bool { return r.scope == scopeAPITotal || r.scope == scopeOrgTotal }
 
 // others reports what is taken without a session.
 func (x *explanation) others() {
 	if x.s.keyless {
 		return
 	}
-	addresses := &author{s: x.s, who: addressIDs}
+	addresses := x.s.address(addressIDs)
 	read := func(origin string, limits reading) []rule {
 		return addresses.rules(entry{origin: origin, reading: limits, perAPI: true})
 	}
@@ -377,7 +367,7 @@ func (x *explanation) who(r rule) string {
 		return "each key"
 	case x.q.Session == nil:
 		return "each " + string(r.scope)
-	case ofKey && a.group(r.policy.Limit()) != a.who:
+	case ofKey && a.group().shared:
 		return "its ratelimit_group"
 	case ofKey:
 		return "the key"
@@ -451,10 +441,8 @@ func (x *explanation) request() error {
 		return nil
 	}
 	charge := x.plan.of(x.s, r)
-	for _, at := range x.plan.at {
-		if at.charge == charge {
-			out.Endpoint = at.String()
-		}
+	if e, _ := x.plan.find(x.s, r.Method, out.Path); e != nil {
+		out.Endpoint = e.String()
 	}
 	c := x.s.costOf(r)
 	if out.Tokens = c.tokens(r); c != nil {

@@ -52,6 +52,7 @@ var (
 	endpointIDs = named("endpoint")
 	windowIDs   = named("window")
 	totalIDs    = named("total")
+	statusIDs   = named("status")
 	numberIDs   = named("number")
 )
 

@@ -3,23 +3,34 @@ package plugin
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/TykTechnologies/tyk/user"
-
-	"tokenbucket.internal/limiter"
 )
 
 // policyName is what clients are told a limit is called, unless it has a name.
 const policyName = "default"
 
 // An author makes the rules of one session, or of one client address, on one
-// API.
+// API. It goes on to make those of endpoints when the session is gone.
 type author struct {
 	s        *settings
-	session  *user.SessionState // nil: an address
+	session  *user.SessionState // nil: an address, or gone
+	address  bool
 	who      id
+	bases    map[scope]base
 	unusable told // what of the session's metadata is
 	watched  []string
+}
+
+// A base is the id of those who share a limit in a scope.
+type base struct {
+	id
+	shared bool // by many, who may have different limits
+}
+
+func (s *settings) address(who id) *author {
+	return &author{s: s, address: true, who: who, bases: map[scope]base{scopeAddress: {id: who}}}
 }
 
 // An entry is where limits come from.
@@ -97,23 +108,44 @@ func limitsApart(s *user.SessionState, api string) bool {
 // rules makes a rule of each limit of an entry. The first keeps the bucket that
 // a single limit would have, so that tokens outlive a second window.
 func (a *author) rules(e entry) []rule {
-	out := make([]rule, len(e.specs))
+	out := make([]rule, 0, len(e.specs))
 	for i, spec := range e.specs {
-		b := a.base(spec, e.perAPI)
+		sc := a.scopeOf(spec)
+		from := a.base(sc)
+		b := from.id
+		if from.shared {
+			// One bucket that is refilled at two rates keeps neither.
+			b = b.with(named(spec.policy.Limit().String()))
+		}
+		if e.perAPI || sc == scopeKeyAPI {
+			b = b.with(a.s.id)
+		}
 		if e.scope != (id{}) {
 			b = b.with(e.scope)
 		}
-		if i > 0 {
+		if i > 0 && !from.shared {
 			b = b.with(windowIDs).with(numbered(i))
 		}
-		out[i] = rule{policy: spec.policy, bucket: b.key(), origin: e.origin, scope: a.scopeOf(spec), shadow: spec.shadow || a.s.shadow}
+		r := rule{policy: spec.policy, bucket: b.key(), origin: e.origin, scope: sc, shadow: spec.shadow || a.s.shadow}
+		if !holds(out, r.bucket) { // the same limit twice, for the same many
+			out = append(out, r)
+		}
 	}
 	return out
 }
 
+func holds(rules []rule, bucket string) bool {
+	for i := range rules {
+		if rules[i].bucket == bucket {
+			return true
+		}
+	}
+	return false
+}
+
 func (a *author) scopeOf(spec spec) scope {
 	switch {
-	case a.session == nil:
+	case a.address:
 		return scopeAddress
 	case spec.scope != "":
 		return spec.scope
@@ -123,85 +155,92 @@ func (a *author) scopeOf(spec spec) scope {
 	return scopeKey
 }
 
-// base is the id of those who share a limit. Those who share one but have
-// another limit have another bucket: one that is refilled at two rates keeps
-// neither.
-func (a *author) base(spec spec, perAPI bool) id {
-	b, sc := a.who, a.scopeOf(spec)
-	switch {
-	case a.session == nil:
-	case sc == scopeKey || sc == scopeKeyAPI:
-		b = a.group(spec.policy.Limit())
-		perAPI = perAPI || sc == scopeKeyAPI
-	default:
-		if name := sc.metadata(); name != "" {
-			a.watched = append(a.watched, name)
+// base finds who share a limit in a scope, once for each.
+func (a *author) base(sc scope) base {
+	b, ok := a.bases[sc]
+	if !ok {
+		b = a.findBase(sc)
+		if a.bases == nil {
+			a.bases = make(map[scope]base)
 		}
-		if shared, ok := sc.shared(a.session); ok {
-			b = shared.with(named(spec.policy.Limit().String()))
-		}
-	}
-	if perAPI {
-		b = b.with(a.s.id)
+		a.bases[sc] = b
 	}
 	return b
 }
 
+func (a *author) findBase(sc scope) base {
+	if sc == scopeKey || sc == scopeKeyAPI {
+		return a.group()
+	}
+	if name := sc.metadata(); name != "" && !slices.Contains(a.watched, name) {
+		a.watched = append(a.watched, name)
+	}
+	if shared, ok := sc.shared(a.session); ok {
+		return base{shared, true}
+	}
+	return base{id: a.who}
+}
+
 // group is the key, or the group that its metadata puts it into.
-func (a *author) group(limit limiter.Limit) id {
+func (a *author) group() base {
 	v := a.session.MetaData["ratelimit_group"]
 	if v == nil {
-		return a.who
+		return base{id: a.who}
 	}
 	name, err := number(v)
 	if err != nil || name == "" {
 		a.unusable("ratelimit_group", errors.New("not a name"))
-		return a.who
+		return base{id: a.who}
 	}
-	return groupIDs.with(named(a.session.OrgID)).with(named(name)).with(named(limit.String()))
-}
-
-// endpointRules are those of an endpoint, for this API.
-func (a *author) endpointRules(e *endpoint, origin string) []rule {
-	at := named(e.String())
-	return a.rules(entry{origin: origin, reading: e.reading, perAPI: true, scope: endpointIDs.with(at)})
+	return base{groupIDs.with(named(a.session.OrgID)).with(named(name)), true}
 }
 
 // plan makes the plan of the session.
 func (a *author) plan() *plan {
-	key := a.rules(a.keyLimits())
-	p := &plan{plain: a.s.charge(key)}
-	own := "ratelimit_endpoints"
-	if v := a.session.MetaData[own]; v != nil {
-		a.addEndpoints(p, key, readEndpoints(v, a.at(own)), "metadata "+own)
+	p := &plan{key: a.rules(a.keyLimits())}
+	p.plain = a.s.charge(p.key)
+	if v := a.session.MetaData[ownEndpoints]; v != nil {
+		p.own = endpointLists.read(v, a.at(ownEndpoints))
 	}
-	a.addEndpoints(p, key, a.s.endpoints, "config_data.ratelimit.endpoints")
+	if len(p.own)+len(a.s.endpoints) == 0 {
+		return p
+	}
+	for _, endpoints := range [][]endpoint{p.own, a.s.endpoints} {
+		for _, e := range endpoints {
+			for _, spec := range e.specs {
+				a.base(a.scopeOf(spec))
+			}
+		}
+	}
+	p.author = &author{s: a.s, bases: a.bases}
 	return p
 }
 
-func (a *author) addEndpoints(p *plan, key []rule, endpoints []endpoint, origin string) {
-	for i := range endpoints {
-		e := &endpoints[i]
-		rules := a.endpointRules(e, fmt.Sprintf("%s[%d]", origin, e.index))
-		if !e.replace {
-			rules = append(append([]rule(nil), key...), rules...)
-		}
-		p.at = append(p.at, place{e.pattern, a.s.charge(rules)})
+const (
+	ownEndpoints = "ratelimit_endpoints"
+	apiEndpoints = "config_data.ratelimit.endpoints"
+)
+
+// endpointCharge is what requests to an endpoint are charged to, of those whose
+// other limits are key.
+func (a *author) endpointCharge(e *endpoint, origin string, key []rule) *charge {
+	rules := a.rules(entry{
+		origin: fmt.Sprintf("%s[%d]", origin, e.index), reading: e.reading,
+		perAPI: true, scope: endpointIDs.with(named(e.String())),
+	})
+	if !e.replace {
+		rules = append(append([]rule(nil), key...), rules...)
 	}
+	return a.s.charge(rules)
 }
 
-// addressCharge is what a request without a session is charged to.
-func (s *settings) addressCharge(who id, limits reading, method, path string) *charge {
-	a := &author{s: s, who: who}
-	e := entry{origin: "config_data.ratelimit", reading: limits, perAPI: true}
-	for i := range s.endpoints {
-		if at := &s.endpoints[i]; at.matches(method, path) {
-			rules := a.endpointRules(at, fmt.Sprintf("config_data.ratelimit.endpoints[%d]", at.index))
-			if !at.replace {
-				rules = append(a.rules(e), rules...)
-			}
-			return s.charge(rules)
-		}
+// addressPlan is the plan of a client address.
+func (s *settings) addressPlan(who id, limits reading) *plan {
+	a := s.address(who)
+	p := &plan{key: a.rules(entry{origin: "config_data.ratelimit", reading: limits, perAPI: true})}
+	p.plain = s.charge(p.key)
+	if len(s.endpoints) > 0 {
+		p.author = a
 	}
-	return s.charge(a.rules(e))
+	return p
 }

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -67,6 +68,46 @@ func TestRefusedLoopGetsItsFirstTokenBack(t *testing.T) {
 	}
 	h.now += time.Second // and Retry-After is true
 	h.expect(h.codes(2, send), "map[200:1 429:1]")
+}
+
+// What was free, or somebody else's, has not paid for the next API.
+func TestLoopsDodgeNoLimit(t *testing.T) {
+	h := newHost(t)
+	h.key("k", meta{"ratelimit": "1/h burst 4"})
+	free := keyed("free", limits(meta{"costs": meta{"path": "*", "cost": 0.0}}))
+	dear := keyed("dear", limits(meta{"costs": meta{"path": "*", "cost": 2.0}}))
+	h.expect(h.codes(4, func() outcome { return h.loop(loop{chain: []*apidef.APIDefinition{free, dear}}, "k") }), "map[200:2 429:2]")
+
+	open := keyed("open", limits(meta{"anonymous": "1/h burst 100"}))
+	open.UseKeylessAccess = true
+	guarded := keyed("guarded", limits(meta{"unknown": "1/h burst 2"}))
+	h.expect(h.codes(5, func() outcome { return h.loop(loop{chain: []*apidef.APIDefinition{open, guarded}}, "invented") }), "map[403:2 429:3]")
+
+	capped := keyed("capped", limits(meta{"anonymous": "1/h burst 3", "api_total": "1/h burst 2"}))
+	capped.UseKeylessAccess = true
+	h.expect(h.codes(5, func() outcome { return h.loop(loop{chain: []*apidef.APIDefinition{open, capped}}, "") }), "map[200:2 429:3]")
+}
+
+func TestEachAPIOfALoopSettlesItsOwn(t *testing.T) {
+	h := newHost(t)
+	outer := keyed("outer", limits(meta{"refund": "5xx", "default": "1/h burst 50"}))
+	inner := keyed("inner", limits(meta{"costs": meta{"path": "*", "cost": 10.0, "response_header": "X-Cost", "max": 50.0}, "default": "1/h burst 60"}))
+	h.key("k", nil)
+	r := get("k")
+	for i, api := range []*apidef.APIDefinition{outer, inner} {
+		*r = *r.WithContext(context.WithValue(r.Context(), ctx.LoopLevel, i))
+		if got := h.send(api, r); got.code != 200 {
+			t.Fatal(got)
+		}
+	}
+	w := httptest.NewRecorder()
+	h.e.response(w, &http.Response{StatusCode: 500, Header: http.Header{"X-Cost": {"40"}}}, r)
+	if got := w.Header().Get("RateLimit"); got != `"default";r=20;t=144000` {
+		t.Errorf("inner: %s", got)
+	}
+	if got := h.send(outer, get("k")).header.Get("RateLimit"); got != `"default";r=49;t=3600` {
+		t.Errorf("outer: %s", got)
+	}
 }
 
 func TestLoopToAnotherAPIPaysOnce(t *testing.T) {

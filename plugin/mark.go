@@ -16,6 +16,7 @@ type mark struct {
 	charge   *charge
 	rule     *rule // of the decision; nil: nothing is enforced
 	decision limiter.Decision
+	from     *settings
 	grant    *grant // by which pre let it pass; nil if it paid later
 	tokens   int64
 	cost     *cost // that says what it costs; nil: one token
@@ -69,7 +70,7 @@ func (m *mark) paysFrom(bucket string) bool {
 // unless the gateway's loop checks limits, before it. nil: not yet.
 func payment(r *http.Request, bucket string) *mark {
 	for m := markOf(r); m != nil; m = m.before() {
-		if !m.returned && !m.deposit && (m.round == round(r) || !checksLimits(r)) && m.paysFrom(bucket) {
+		if !m.returned && !m.deposit && m.tokens > 0 && (m.round == round(r) || !checksLimits(r)) && m.paysFrom(bucket) {
 			return m
 		}
 	}

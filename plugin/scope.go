@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/TykTechnologies/tyk/user"
@@ -54,7 +55,7 @@ func (s scope) shared(session *user.SessionState) (id, bool) {
 	case scopeOrg:
 		return in, session.OrgID != ""
 	case scopePolicy:
-		ids := session.PolicyIDs()
+		ids := slices.Sorted(slices.Values(session.PolicyIDs())) // in any order
 		for _, policy := range ids {
 			in = in.with(named(policy))
 		}

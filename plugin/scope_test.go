@@ -15,11 +15,14 @@ func TestScopes(t *testing.T) {
 		change func(a, b *user.SessionState)
 		shared bool
 	}{
-		"key":                  {func(a, b *user.SessionState) {}, false},
-		"org":                  {func(a, b *user.SessionState) {}, true},
-		"org, another":         {func(a, b *user.SessionState) { b.OrgID = "2" }, false},
-		"org, none":            {func(a, b *user.SessionState) { a.OrgID, b.OrgID = "", "" }, false},
-		"policy":               {func(a, b *user.SessionState) { a.ApplyPolicies, b.ApplyPolicies = []string{"p"}, []string{"p"} }, true},
+		"key":          {func(a, b *user.SessionState) {}, false},
+		"org":          {func(a, b *user.SessionState) {}, true},
+		"org, another": {func(a, b *user.SessionState) { b.OrgID = "2" }, false},
+		"org, none":    {func(a, b *user.SessionState) { a.OrgID, b.OrgID = "", "" }, false},
+		"policy":       {func(a, b *user.SessionState) { a.ApplyPolicies, b.ApplyPolicies = []string{"p"}, []string{"p"} }, true},
+		"policy, the order": {func(a, b *user.SessionState) {
+			a.ApplyPolicies, b.ApplyPolicies = []string{"p", "q"}, []string{"q", "p"}
+		}, true},
 		"policy, another":      {func(a, b *user.SessionState) { a.ApplyPolicies, b.ApplyPolicies = []string{"p"}, []string{"p", "q"} }, false},
 		"policy, none":         {func(a, b *user.SessionState) {}, false},
 		"oauth_client":         {func(a, b *user.SessionState) { a.OauthClientID, b.OauthClientID = "c", "c" }, true},
@@ -157,6 +160,33 @@ func TestUnknownCredentialsAreLimitedByAddress(t *testing.T) {
 	h.expect(h.codes(5, func() outcome { return from("k0", "192.0.2.1") }), "map[200:5]") // known: unharmed
 	h.key("fresh", nil)
 	h.expect(h.codes(1, func() outcome { return from("fresh", "192.0.2.1") }), "map[429:1]")
+}
+
+// Credentials that are never known again would be refused for what others do.
+func TestUnknownMeansNothingWhereNothingIsLearned(t *testing.T) {
+	h := newHost(t)
+	api := keyed("a", limits(meta{"unknown": "1/h burst 3"}))
+	api.UseStandardAuth, api.EnableSignatureChecking = false, true
+	h.key("signed", nil)
+	h.expect(h.codes(6, func() outcome { return h.send(api, get("invented")) }), "map[403:6]")
+	h.expect(h.codes(6, func() outcome { return h.send(api, get("signed")) }), "map[200:6]")
+	if !strings.Contains(h.log.String(), "ratelimit.unknown: the credentials of this API cannot be known again") {
+		t.Error(h.log.String())
+	}
+}
+
+func TestTheSameSharedLimitTwiceIsOne(t *testing.T) {
+	h := newHost(t)
+	two := meta{"rate": "1/h", "burst": 4.0, "scope": "org"}
+	h.key("a", meta{"ratelimit": []any{"1000/s", two, two}})
+	h.key("b", meta{"ratelimit": two})
+	h.expect(h.codes(3, func() outcome { return h.send(keyed("a", nil), get("a")) }), "map[200:3]")
+	h.expect(h.codes(3, func() outcome { return h.send(keyed("a", nil), get("b")) }), "map[200:1 429:2]")
+	_, who := 0, h.e.identity(get("a"), h.keys["a"])
+	a := &author{s: h.e.apis.none, session: h.keys["a"], who: who.bucket("org"), unusable: func(string, error) {}}
+	if p := a.plan(); len(p.plain.enforced) != 2 || len(a.watched) != 0 {
+		t.Errorf("%v, %v", p.plain, a.watched)
+	}
 }
 
 func TestKeysWithoutALimitAreKnownToo(t *testing.T) {

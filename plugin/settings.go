@@ -96,6 +96,10 @@ func newSettings(d definition, tell told) *settings {
 		}
 	}
 	s.totals = totals.rules(s)
+	if len(s.unknown.specs) > 0 && !s.keyless && len(s.sources) == 0 {
+		tell("ratelimit.unknown", errors.New("the credentials of this API cannot be known again: it means nothing here"))
+		s.unknown = reading{}
+	}
 	s.needsResponse = s.refunds.classes != 0 || len(s.refunds.codes) > 0
 	for _, c := range s.costs {
 		s.needsResponse = s.needsResponse || c.response != ""

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"tokenbucket.internal/limiter"
+	"tokenbucket.internal/limiter/httplimit"
 )
 
 // limitStatus is one limit of a client, as status_path tells it.
 type limitStatus struct {
 	Policy     string  `json:"policy"`
 	Endpoint   string  `json:"endpoint,omitempty"` // of which it is; none: of all
+	Replaces   bool    `json:"replaces,omitempty"` // those without an endpoint do not count there
 	Scope      string  `json:"scope"`
 	Limit      string  `json:"limit"` // as in the metadata
 	Tokens     int64   `json:"tokens"`
@@ -28,6 +30,17 @@ func (s *settings) asksStatus(r *http.Request) bool {
 	return s.statusPath != "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) && s.listen.below(r) == s.statusPath
 }
 
+// statusPolicy keeps clients from asking so often that it costs the gateway
+// more than what is limited.
+var statusPolicy = httplimit.NewPolicy("status", limiter.Limit{Tokens: 5, Period: time.Second, Burst: 20})
+
+func (e *engine) limitStatus(w http.ResponseWriter, r *http.Request, s *settings, g *grant) {
+	v := verdict{rule: &rule{policy: statusPolicy, bucket: statusIDs.with(g.who).key()}}
+	if v.Decision = e.limits.Take(v.rule.bucket, statusPolicy.Limit(), 1); !v.Allowed {
+		e.refuse(w, r, s, v)
+	}
+}
+
 // answerStatus tells a client its enforced limits. It takes nothing.
 func (e *engine) answerStatus(w http.ResponseWriter, r *http.Request, s *settings, p *plan) {
 	now := time.Now()
@@ -35,22 +48,18 @@ func (e *engine) answerStatus(w http.ResponseWriter, r *http.Request, s *setting
 		Limits []limitStatus `json:"limits"`
 	}{[]limitStatus{}}
 	told := make(map[string]bool)
-	add := func(endpoint string, rules []rule) {
+	add := func(at *endpoint, rules []rule) {
 		for _, rule := range rules {
-			if told[rule.bucket] {
+			if told[rule.bucket] || rule.total() { // what others use is not theirs to know
 				continue
 			}
 			told[rule.bucket] = true
-			at := endpoint
-			if rule.scope == scopeAPITotal || rule.scope == scopeOrgTotal {
-				at = ""
-			}
 			out.Limits = append(out.Limits, e.statusOf(rule, at, now))
 		}
 	}
-	add("", p.plain.enforced)
-	for _, at := range p.at {
-		add(at.String(), at.charge.enforced)
+	add(nil, p.plain.enforced)
+	for _, at := range p.places(s) {
+		add(at.endpoint, at.charge.enforced)
 	}
 	body, err := json.MarshalIndent(out, "", "    ")
 	if err != nil {
@@ -66,11 +75,15 @@ func (e *engine) answerStatus(w http.ResponseWriter, r *http.Request, s *setting
 	}
 }
 
-func (e *engine) statusOf(rule rule, endpoint string, now time.Time) limitStatus {
+func (e *engine) statusOf(rule rule, at *endpoint, now time.Time) limitStatus {
 	l := rule.policy.Limit()
 	d := e.limits.Peek(rule.bucket, l)
+	endpoint, replaces := "", false
+	if at != nil {
+		endpoint, replaces = at.String(), at.replace
+	}
 	return limitStatus{
-		Policy: rule.policy.Name(), Endpoint: endpoint, Scope: string(rule.scope), Limit: l.String(),
+		Policy: rule.policy.Name(), Endpoint: endpoint, Replaces: replaces, Scope: string(rule.scope), Limit: l.String(),
 		Tokens: l.Tokens, Period: l.Period.Seconds(), Burst: l.Burst,
 		Remaining: d.Remaining, ResetAfter: d.ResetAfter.Seconds(), Reset: now.Add(roundUp(d)).Unix(),
 	}
@@ -79,13 +92,4 @@ func (e *engine) statusOf(rule rule, endpoint string, now time.Time) limitStatus
 // roundUp is the time until the bucket is full, in whole seconds.
 func roundUp(d limiter.Decision) time.Duration {
 	return (d.ResetAfter + time.Second - 1).Truncate(time.Second)
-}
-
-// addressPlan is the plan of a client address on a keyless API.
-func (s *settings) addressPlan(who id) *plan {
-	a := &author{s: s, who: who}
-	key := a.rules(entry{origin: "config_data.ratelimit", reading: s.forAddresses, perAPI: true})
-	p := &plan{plain: s.charge(key)}
-	a.addEndpoints(p, key, s.endpoints, "config_data.ratelimit.endpoints")
-	return p
 }

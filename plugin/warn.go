@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -44,8 +45,8 @@ func masked(key string) string {
 // label names a key in the log.
 func label(key string, s *user.SessionState) string {
 	name := masked(inner(key, s.OrgID))
-	if s.Alias != "" {
-		name += " (" + s.Alias + ")"
+	if alias := s.Alias; alias != "" {
+		name += fmt.Sprintf(" (%.64s)", alias)
 	}
 	return name
 }

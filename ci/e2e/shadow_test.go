@@ -116,11 +116,11 @@ func TestStatusPath(t *testing.T) {
 	for range 10 {
 		r = c.send(rig.Request{Key: key, Path: "rate-limit"})
 	}
-	if err := json.Unmarshal([]byte(r.Body), &body); r.Status != 200 || r.OK() || err != nil || len(body.Limits) != 3 {
+	if err := json.Unmarshal([]byte(r.Body), &body); r.Status != 200 || r.OK() || err != nil || len(body.Limits) != 2 {
 		t.Fatalf("%v, %v", err, r)
 	}
-	hour, total := body.Limits[0], body.Limits[2]
-	if hour.Policy != "per-hour" || hour.Limit != "1/h burst 2" || hour.Remaining != 1 || hour.Scope != "key" || total.Policy != "api-total" || total.Burst != 1000 {
+	hour, day := body.Limits[0], body.Limits[1]
+	if hour.Policy != "per-hour" || hour.Limit != "1/h burst 2" || hour.Remaining != 1 || hour.Scope != "key" || day.Policy != "per-day" || day.Burst != 9 {
 		t.Errorf("%+v", body)
 	}
 	if r := c.send(rig.Request{Key: randomKeyPrefix + "status", Path: "rate-limit"}); r.Status != 403 || strings.Contains(r.Body, "limits") {
