@@ -11,8 +11,16 @@ TYK_VERSION ?=
 TYK_SRC     ?=
 TYK_BIN     ?=
 PORT        ?= 8080
+BUILD_ID    ?=
 KEY         ?=
 MANIFEST    ?= manifest.json
+DEV         ?=
+DURATION    ?= 60s
+
+# What uses them runs in other folders; abspath would not take a space.
+absolute = $(if $(1),$(if $(filter /%,$(1)),$(1),$(CURDIR)/$(1)))
+override TYK_SRC := $(call absolute,$(TYK_SRC))
+override TYK_BIN := $(call absolute,$(TYK_BIN))
 
 # A checkout may belong to somebody else, which git will not read.
 export GOFLAGS := -buildvcs=false $(GOFLAGS)
@@ -20,7 +28,7 @@ export GOFLAGS := -buildvcs=false $(GOFLAGS)
 # The development gateway loads only what was built as it was itself.
 GOBUILD     := go build -trimpath -tags=goplugin
 
-export TYK_SRC TYK_BIN PORT
+export TYK_SRC TYK_BIN PORT BUILD_ID
 export PLUGIN_SO  := $(abspath $(PLUGIN))
 export BUNDLE     := $(abspath $(DIST)/bundle)
 export DEVGATEWAY := $(abspath $(DIST)/devgateway)
@@ -30,15 +38,15 @@ help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  \1|/' | column -t -s'|'
 
 .PHONY: run
-run: tools plugin ## serve the demo on 127.0.0.1:8080 (PORT=) until Ctrl-C
+run: paths tools plugin ## serve the demo on 127.0.0.1:8080 (PORT=) until Ctrl-C
 	@exec $(DIST)/demo
 
 .PHONY: demo
-demo: tools plugin ## ten seconds of traffic on the demo, and what came of it
+demo: paths tools plugin ## ten seconds of traffic on the demo, and what came of it
 	@exec $(DIST)/demo -traffic 10s
 
 .PHONY: test
-test: check unit e2e ## everything: vet, unit tests with the race detector, end to end
+test: paths check unit e2e ## everything: vet, unit tests with the race detector, end to end
 
 .PHONY: check
 check: ## gofmt and go vet in every module
@@ -49,26 +57,39 @@ check: ## gofmt and go vet in every module
 unit: ## unit tests with the race detector; with TYK_SRC= the plugin's against Tyk's own packages too
 	go test -race ./...
 	go test -run 'Memory|ManyRandom' ./limiter
+	go test -count=1 -run TestSoak ./plugin -soak 10s -soak-keys 100000 -soak-p999 100ms
 	cd ci/tykapi && go test -race ./...
 	cd ci/devgateway && go test -race ./...
 	@if [ -n "$(TYK_SRC)" ]; then ci/compile/workspace -test "$(TYK_SRC)"; fi
 
+.PHONY: soak
+soak: ## 100 000 decisions a second through the hooks for DURATION=60s
+	go test -count=1 -run TestSoak -v ./plugin -soak $(DURATION)
+
 .PHONY: e2e
-e2e: tools plugin ## the end-to-end suite; with TYK_BIN= and TYK_SRC= on a real gateway
+e2e: paths tools plugin ## the end-to-end suite; with TYK_BIN= and TYK_SRC= on a real gateway
 	cd ci/e2e && go test -count=1 ./...
 
+# A wrong path is told before anything is built.
+.PHONY: paths
+paths:
+	@[ -z "$(TYK_BIN)" ] || { [ -f "$(TYK_BIN)" ] && [ -x "$(TYK_BIN)" ]; } || { echo "TYK_BIN: $(TYK_BIN) is not a program: name the gateway's binary"; exit 1; }
+	@[ -z "$(TYK_BIN)" ] || [ -n "$(TYK_SRC)" ] || { echo "TYK_BIN is set, TYK_SRC is not: name the source tree of that gateway too"; exit 1; }
+	@[ -z "$(TYK_SRC)" ] || [ -f "$(TYK_SRC)/go.mod" ] || { echo "TYK_SRC: $(TYK_SRC) has no go.mod: name a Tyk Gateway source tree"; exit 1; }
+
 .PHONY: plugin
-plugin: ## the .so: for the development gateway, or TYK_SRC=dir, or TYK_VERSION=v5.14.0 with Docker
+plugin: ## the .so: for the development gateway, or TYK_SRC=dir, or TYK_VERSION=v5.14.0 (or several) with Docker; BUILD_ID=2
 	@mkdir -p $(DIST)
-	@if [ -n "$(TYK_VERSION)" ]; then ci/compile/image "$(DIST)" "$(TYK_VERSION)"; \
-	elif [ -n "$(TYK_SRC)" ]; then ci/compile/workspace "$(TYK_SRC)" "$(PLUGIN)"; \
+	@if [ -n "$(TYK_VERSION)" ]; then ci/compile/image $(DIST) $(TYK_VERSION); \
+	elif [ -n "$(TYK_SRC)" ]; then ci/compile/workspace "$(TYK_SRC)" $(PLUGIN) "$(BUILD_ID)"; \
 	else $(GOBUILD) -buildmode=plugin -o $(PLUGIN) . && echo "$(PLUGIN): for the development gateway"; fi
 
 .PHONY: bundle
-bundle: tools ## the bundle zip of the releases in dist, or else of a plain build; KEY=private.pem signs it, MANIFEST=manifest-response.json adds the response hook
-	@ls $(DIST)/tokenbucket_*.so >/dev/null 2>&1 || $(MAKE) plugin
-	$(DIST)/bundle build -manifest $(MANIFEST) $(if $(KEY),-key $(KEY)) -o $(DIST)/tokenbucket.zip \
-		$$(ls $(DIST)/tokenbucket_*.so 2>/dev/null || echo $(PLUGIN))
+bundle: tools ## the bundle zip of the releases in dist or here, or of TYK_VERSION=, TYK_SRC=dir or DEV=1; KEY=private.pem signs it, MANIFEST=manifest-response.json adds the response hook
+	@[ -z "$(TYK_VERSION)$(TYK_SRC)$(DEV)" ] || $(MAKE) --no-print-directory plugin
+	@files=$$(if [ -z "$(TYK_VERSION)" ] && [ -n "$(TYK_SRC)$(DEV)" ]; then echo $(PLUGIN); else ci/compile/releases $(DIST) $(TYK_VERSION); fi); \
+	echo "bundling" $$files; \
+	$(DIST)/bundle build -manifest $(MANIFEST) $(if $(KEY),-key $(KEY)) -o $(DIST)/tokenbucket.zip $$files
 
 .PHONY: tools
 tools: ## the commands that the other targets use
@@ -77,24 +98,29 @@ tools: ## the commands that the other targets use
 	@cd ci/devgateway && $(GOBUILD) -o $(DEVGATEWAY) .
 	@cd ci/e2e && go build -o $(abspath $(DIST)/demo) ./demo
 
-COMPOSE := $(shell command -v docker-compose || echo docker compose) -f ci/compose/docker-compose.yml
+VERSIONS := $(or $(TYK_VERSION),v5.14.0)
+# Of several versions the trial runs the first.
+COMPOSE  := TYK_VERSION=$(firstword $(VERSIONS)) $(shell command -v docker-compose || echo docker compose) -f ci/compose/docker-compose.yml
+
+.PHONY: docker
+docker:
+	@command -v docker >/dev/null || { echo "docker is not installed; without it: make run"; exit 1; }
+	@docker version >/dev/null 2>&1 || { echo "docker has no engine here ('docker version' says why); without it: make run"; exit 1; }
 
 .PHONY: up
-up: tools ## a Tyk Gateway with the demo on 127.0.0.1:8080 (PORT=), in Docker
-	@command -v docker >/dev/null || { echo "docker is not installed; without it: make run"; exit 1; }
-	$(MAKE) plugin TYK_VERSION=$(or $(TYK_VERSION),v5.14.0)
-	$(MAKE) bundle
-	$(COMPOSE) up -d gateway
+up: docker ## a Tyk Gateway with the demo on 127.0.0.1:8080 (PORT=), in Docker
+	$(MAKE) bundle TYK_VERSION="$(VERSIONS)"
+	$(COMPOSE) up -d --force-recreate upstream gateway
 	$(COMPOSE) run --rm keys
 	@echo "try: curl -i -H 'Authorization: free' http://127.0.0.1:$(PORT)/demo/"
 
 .PHONY: down
-down: ## end what `make up` started
+down: docker ## end what `make up` started
 	$(COMPOSE) down -v
 
 .PHONY: e2e-docker
-e2e-docker: up ## start the trial, check it, end it
-	@ci/compose/check.sh http://127.0.0.1:$(PORT); status=$$?; $(MAKE) down; exit $$status
+e2e-docker: docker ## start the trial, check it, end it
+	@status=0; { $(MAKE) up && ci/compose/check.sh http://127.0.0.1:$(PORT); } || { status=$$?; $(COMPOSE) logs gateway; }; $(MAKE) down; exit $$status
 
 .PHONY: bench
 bench: ## benchmarks, and the ratios to golang.org/x/time/rate

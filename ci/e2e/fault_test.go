@@ -3,6 +3,10 @@ package e2e
 import (
 	"archive/zip"
 	"bytes"
+	"context"
+	"crypto/md5"
+	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -53,23 +57,52 @@ func TestH22FaultOfAHookIsContained(t *testing.T) {
 	}
 }
 
+// A gateway without the plugin would answer, and prove nothing.
+func TestRigTellsThatThePluginIsNotLoaded(t *testing.T) {
+	so := filepath.Join(t.TempDir(), "tokenbucket.so")
+	if err := os.WriteFile(so, []byte("not a plugin"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PLUGIN_SO", so)
+	r, err := rig.New(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, from := range []rig.From{rig.FromFile, rig.FromBundle} {
+		_, err := r.Start(context.Background(), rig.Options{APIs: []rig.API{{ID: "no-plugin", Plugin: from}}})
+		if err == nil || !strings.Contains(err.Error(), "does not load the plugin:\n") || !strings.Contains(err.Error(), "tokenbucket.so") {
+			t.Errorf("started with an unusable plugin: %v", err)
+		}
+	}
+}
+
 func TestH24UnsignedOrChangedBundleIsRefused(t *testing.T) {
 	t.Parallel()
-	private, public := filepath.Join(t.TempDir(), "private.pem"), filepath.Join(t.TempDir(), "public.pem")
-	if _, err := theRig.BundleTool("keygen", "-o", private, "-pub", public); err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	keygen := func(name string) (private, public string) {
+		private, public = filepath.Join(dir, name+".pem"), filepath.Join(dir, name+"-public.pem")
+		if _, err := theRig.BundleTool("keygen", "-o", private, "-pub", public); err != nil {
+			t.Fatal(err)
+		}
+		return private, public
 	}
-	if err := theRig.MakeBundle("signed.zip", false, "-key", private); err != nil {
-		t.Fatal(err)
+	private, public := keygen("ours")
+	foreign, _ := keygen("foreign")
+	for name, flags := range map[string][]string{"signed.zip": {"-key", private}, "foreign.zip": {"-key", foreign}, "unsigned.zip": nil} {
+		if err := theRig.MakeBundle(name, false, flags...); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := theRig.MakeBundle("unsigned.zip", false); err != nil {
-		t.Fatal(err)
+	changeByte(t, "signed.zip", "damaged.zip", false)
+	changeByte(t, "signed.zip", "changed.zip", true)
+	bundles := []struct{ id, refused string }{
+		{"signed", ""},
+		{"unsigned", "isn't signed"},
+		{"damaged", "invalid checksum"},
+		{"changed", "verification error"},
+		{"foreign", "verification error"},
 	}
-	changeByte(t, "signed.zip", "changed.zip")
-	bundles := []struct {
-		id   string
-		good bool
-	}{{"signed", true}, {"unsigned", false}, {"changed", false}}
 
 	var apis []rig.API
 	for _, b := range bundles {
@@ -77,28 +110,32 @@ func TestH24UnsignedOrChangedBundleIsRefused(t *testing.T) {
 	}
 	g := own(t, rig.Options{APIs: apis, Conf: rig.Object{"public_key_path": public}})
 	for _, b := range bundles {
-		if _, err := theRig.BundleTool("verify", "-key", public, theRig.BundlePath(b.id+".zip")); (err == nil) != b.good {
+		if _, err := theRig.BundleTool("verify", "-key", public, theRig.BundlePath(b.id+".zip")); (err != nil) != (b.refused != "") {
 			t.Errorf("bundle verify of the %s bundle: %v", b.id, err)
 		}
 		c := clientOf(t, g, b.id)
 		key := c.key(limits("1/100s burst 2"))
-		switch {
-		case b.good:
+		if b.refused == "" {
 			c.wantAdmitted(2, key)
 			c.wantRefused(key)
-		default:
-			if r := c.get(key); r.OK() || r.Refused() {
-				t.Errorf("the API with the %s bundle answered %v", b.id, r)
-			}
-			if len(g.Log.Lines("error", "bundle")) == 0 {
-				t.Errorf("no error about the %s bundle in the log", b.id)
-			}
+			continue
+		}
+		if r := c.get(key); r.OK() || r.Refused() {
+			t.Errorf("the API with the %s bundle answered %v", b.id, r)
+		}
+		about := b.id + ".zip: "
+		if theRig.Real() {
+			about = "api_id=" + b.id + " "
+		}
+		if len(g.Log.Lines("level=error", about, b.refused)) == 0 {
+			t.Errorf("no %q about the %s bundle in the log: %q", b.refused, b.id, g.Log.Lines("level=error"))
 		}
 	}
 }
 
-// changeByte copies a bundle with one byte of its plugin changed.
-func changeByte(t *testing.T, from, to string) {
+// changeByte copies a bundle with one byte of its plugin changed, and with a
+// checksum that fits or with the old one.
+func changeByte(t *testing.T, from, to string, fits bool) {
 	t.Helper()
 	in, err := zip.OpenReader(theRig.BundlePath(from))
 	if err != nil {
@@ -106,11 +143,16 @@ func changeByte(t *testing.T, from, to string) {
 	}
 	defer in.Close()
 	var out bytes.Buffer
+	var checksum string
 	w := zip.NewWriter(&out)
-	for _, f := range in.File {
+	for _, f := range in.File { // the plugin, then the manifest
 		content := unzip(t, f)
-		if strings.HasSuffix(f.Name, ".so") {
+		switch {
+		case strings.HasSuffix(f.Name, ".so"):
 			content[len(content)/2] ^= 1
+			checksum = fmt.Sprintf("%x", md5.Sum(content))
+		case fits:
+			content = withChecksum(t, content, checksum)
 		}
 		part, err := w.Create(f.Name)
 		if err != nil {
@@ -126,6 +168,20 @@ func changeByte(t *testing.T, from, to string) {
 	if err := os.WriteFile(theRig.BundlePath(to), out.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func withChecksum(t *testing.T, manifest []byte, checksum string) []byte {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal(manifest, &m); err != nil || m["checksum"] == checksum {
+		t.Fatalf("checksum %v, %v", m["checksum"], err)
+	}
+	m["checksum"] = checksum
+	b, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func unzip(t *testing.T, f *zip.File) []byte {

@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -38,7 +37,7 @@ func run(m *testing.M) int {
 	}
 	defer theRig.Close()
 	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(interrupted, rig.StopSignals()...)
 	go func() {
 		<-interrupted
 		cancel()

@@ -56,13 +56,26 @@ func headerAPIs(plugin rig.From) []rig.API {
 
 const headerBoth = "header-both-limiters"
 
-func init() { shared.apis = append(shared.apis, headerAPIs(rig.FromBundle)...) }
+// Each kind of bundle has a gateway of its own.
+var hookCounts = map[string]struct {
+	gateway *sharedGateway
+	bundle  rig.From
+}{"two hooks": {&shared, rig.FromBundle}, "three hooks": {&hooked, rig.ResponseBundle}}
+
+func init() {
+	for _, h := range hookCounts {
+		h.gateway.apis = append(h.gateway.apis, headerAPIs(h.bundle)...)
+		h.gateway.apis = append(h.gateway.apis, upstreamFieldAPIs(h.bundle)...)
+	}
+}
 
 func TestHeaderIsCompleteAndNothingIsDoubled(t *testing.T) {
 	t.Parallel()
-	g := shared.start(t)
-	for _, api := range headerAPIs(rig.FromBundle) {
-		t.Run(api.ID, func(t *testing.T) { clientOf(t, g, api.ID).headers(always + fields + ofTyk + upstream) })
+	for hooks, h := range hookCounts {
+		g := h.gateway.start(t)
+		for _, api := range headerAPIs(h.bundle) {
+			t.Run(hooks+" "+api.ID, func(t *testing.T) { clientOf(t, g, api.ID).headers(always + fields + ofTyk + upstream) })
+		}
 	}
 }
 
@@ -71,16 +84,51 @@ func TestHeaderIsCompleteAndNothingIsDoubled(t *testing.T) {
 func TestHeaderIsCompleteInTheModeForRateLimits(t *testing.T) {
 	realOnly(t, "rate_limit_response_headers")
 	t.Parallel()
-	apis := headerAPIs(rig.AllHooks)
-	g := own(t, rig.Options{APIs: apis, Conf: rig.Object{"rate_limit_response_headers": "rate_limits"}})
-	for _, api := range apis {
-		t.Run(api.ID, func(t *testing.T) {
-			want := always + fields + upstream
-			if api.ID == headerBoth {
-				want += " " + ofTyk
+	for hooks, h := range hookCounts {
+		apis := headerAPIs(h.bundle)
+		g := own(t, rig.Options{APIs: apis, Conf: rig.Object{"rate_limit_response_headers": "rate_limits"}})
+		for _, api := range apis {
+			t.Run(hooks+" "+api.ID, func(t *testing.T) {
+				want := always + fields + upstream
+				if api.ID == headerBoth {
+					want += " " + ofTyk
+				}
+				clientOf(t, g, api.ID).headers(want)
+			})
+		}
+	}
+}
+
+func upstreamFieldAPIs(plugin rig.From) []rig.API {
+	return []rig.API{{ID: "upstream-fields", Plugin: plugin}, {ID: "upstream-fields-oas", OAS: true, Plugin: plugin}}
+}
+
+// An upstream may limit too. Without the response hook a client gets its fields
+// beside ours; with it, only ours.
+func TestFieldsOfTheUpstreamAreDoubledWithoutTheResponseHook(t *testing.T) {
+	t.Parallel()
+	for hooks, h := range hookCounts {
+		for _, api := range upstreamFieldAPIs(h.bundle) {
+			c := clientOf(t, h.gateway.start(t), api.ID)
+			key := c.key(limits("1/h burst 9"))
+			for _, field := range []string{`RateLimit: "theirs";r=7;t=60`, `RateLimit-Policy: "theirs";q=8;w=60`} {
+				r := c.send(rig.Request{Key: key, Header: rig.Header{"X-Upstream-Header": field}})
+				name, _, _ := strings.Cut(field, ":")
+				var of []string
+				for _, value := range r.Header.Values(name) {
+					limit, _, _ := strings.Cut(value, ";")
+					of = append(of, limit)
+				}
+				slices.Sort(of)
+				want := []string{`"default"`, `"theirs"`}
+				if h.bundle == rig.ResponseBundle {
+					want = want[:1]
+				}
+				if !r.OK() || !slices.Equal(of, want) {
+					t.Errorf("%s, %s: %s of %v, want %v", hooks, api.ID, name, of, want)
+				}
 			}
-			clientOf(t, g, api.ID).headers(want)
-		})
+		}
 	}
 }
 

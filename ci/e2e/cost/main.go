@@ -46,7 +46,7 @@ func main() {
 	rounds := flag.Int("rounds", 30, "rounds; at least 20 for a figure to quote")
 	requests := flag.Int("requests", 2000, "requests of each variant in each round")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), rig.StopSignals()...)
 	defer stop()
 	if err := run(ctx, *rounds, *requests); err != nil {
 		fmt.Fprintln(os.Stderr, "cost:", err)

@@ -60,6 +60,12 @@ func (b *board) proxy(gateway string) http.Handler {
 			res.Header.Del("Server-Timing")
 			return nil
 		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if r.Context().Err() == nil { // else the client has gone
+				b.failed(r)
+			}
+			http.Error(w, "demo: the gateway does not answer: "+err.Error(), http.StatusBadGateway)
+		},
 	}
 }
 
@@ -74,6 +80,16 @@ func (b *board) countOf(r *http.Request) *count {
 		}
 	}
 	return nil
+}
+
+// failed counts a request that the gateway has not answered.
+func (b *board) failed(r *http.Request) {
+	if c := b.countOf(r); c != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		c.last = time.Now()
+		c.failed++
+	}
 }
 
 var (
@@ -136,7 +152,7 @@ func (b *board) demonstrate(ctx context.Context, url string, length time.Duratio
 		senders.Add(1)
 		go func() {
 			defer senders.Done()
-			offer(ctx, client, url, k)
+			b.offer(ctx, client, url, k)
 		}()
 	}
 	tick := time.NewTicker(time.Second)
@@ -154,7 +170,7 @@ func (b *board) demonstrate(ctx context.Context, url string, length time.Duratio
 
 // offer sends one request every so often, whether or not those before have
 // been answered, and waits for all answers.
-func offer(ctx context.Context, client *http.Client, url string, k key) {
+func (b *board) offer(ctx context.Context, client *http.Client, url string, k key) {
 	var sent sync.WaitGroup
 	defer sent.Wait()
 	tick := time.NewTicker(time.Second / time.Duration(k.offer))
@@ -170,14 +186,18 @@ func offer(ctx context.Context, client *http.Client, url string, k key) {
 			defer sent.Done()
 			req, _ := http.NewRequest(http.MethodGet, url+"/"+api+"/", nil)
 			req.Header.Set("Authorization", k.name)
-			if res, err := client.Do(req); err == nil {
-				res.Body.Close()
+			res, err := client.Do(req)
+			if err != nil {
+				b.failed(req)
+				return
 			}
+			res.Body.Close()
 		}()
 	}
 }
 
-// table is the result. It is an error if a key got more than its limit allows.
+// table is the result. It is an error if a key got more than its limit allows,
+// or something else than the demo shows.
 func (b *board) table() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -185,14 +205,19 @@ func (b *board) table() error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "key\tlimit\toffered\tadmitted\tlimit allows\trefused\thooks p50\thooks p99\t")
 	var over []string
+	failed := 0
 	for _, c := range b.counts {
 		allows := int(c.burst + c.rate*c.last.Sub(c.first).Seconds())
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t\n", c.name, c.limit, c.total(), c.admitted, allows, c.refused, c.percentile(50), c.percentile(99))
 		if c.admitted > allows {
 			over = append(over, c.name)
 		}
+		failed += c.failed
 	}
 	_ = w.Flush()
+	if failed > 0 {
+		return fmt.Errorf("demo: %d requests got no answer, or another than 200 or 429; with -log the demo shows the gateway's log", failed)
+	}
 	if len(over) > 0 {
 		return fmt.Errorf("demo: more was admitted than the limit of %s allows", strings.Join(over, " and "))
 	}

@@ -36,7 +36,7 @@ func main() {
 	traffic := flag.Duration("traffic", 0, "send requests for so long, then print a table and end")
 	showLog := flag.Bool("log", false, "show the gateway's log")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), rig.StopSignals()...)
 	defer stop()
 	err := run(ctx, *traffic, *showLog)
 	if err != nil && ctx.Err() == nil {

@@ -178,7 +178,25 @@ func (g *Gateway) launch(ctx context.Context) error {
 		return err
 	}
 	g.URL = fmt.Sprintf("http://127.0.0.1:%d", ports[0])
-	return g.ready(ctx)
+	if err := g.ready(ctx); err != nil {
+		return err
+	}
+	return g.pluginLoaded()
+}
+
+// pluginLoaded returns an error with the gateway's own line if a plugin could
+// not be loaded: the gateway serves on, and answers 500.
+func (g *Gateway) pluginLoaded() error {
+	for _, words := range []string{"could not load go-plugin", "plugin file not found", "panic while loading go-plugin", "every request of the api will fail"} {
+		if lines := g.Log.Lines(words); len(lines) > 0 {
+			hint := ""
+			if g.rig.Real() {
+				hint = "\nTYK_BIN must be built from the source in TYK_SRC, with the same Go"
+			}
+			return fmt.Errorf("rig: the gateway does not load the plugin:\n%s%s", lines[0], hint)
+		}
+	}
+	return nil
 }
 
 // ready waits until the gateway is healthy and has the APIs of the last load.

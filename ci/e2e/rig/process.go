@@ -3,13 +3,24 @@ package rig
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"syscall"
 	"time"
 )
 
 const stopGrace = 5 * time.Second
+
+// StopSignals ask a program to end in order. Under nohup a hangup is none.
+func StopSignals() []os.Signal {
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
+}
 
 // process is a child that runs in a process group of its own, so that a Ctrl-C
 // in the terminal reaches only us, and we end the children in order.
