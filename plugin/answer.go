@@ -66,7 +66,7 @@ func (e *engine) response(w http.ResponseWriter, res *http.Response, r *http.Req
 	}
 	httplimit.DelRateLimit(res.Header)
 	if settled && w != nil {
-		last.decision = e.limits.Peek(last.rule.bucket, last.rule.policy.Limit())
+		last.decision = e.limits.of(last.charge).peek(last.rule)
 		last.tell(w, last.from)
 	}
 }

@@ -26,7 +26,10 @@ func (r *rule) total() bool { return r.scope == scopeAPITotal || r.scope == scop
 
 // A charge is all that a request takes from: from every enforced bucket or from
 // none, and after that from every shadow one or from none.
-type charge struct{ enforced, shadow []rule }
+type charge struct {
+	enforced, shadow []rule
+	local            bool // of this gateway, also if it shares limits with others
+}
 
 func (c *charge) empty() bool { return len(c.enforced)+len(c.shadow) == 0 }
 
@@ -136,7 +139,7 @@ type verdict struct {
 
 // take charges tokens for a request.
 func (e *engine) take(c *charge, tokens int64) (v verdict) {
-	v.Decision, v.rule = e.decide(c.enforced, tokens, false)
+	v.Decision, v.rule = decide(e.limits.of(c), c.enforced, tokens, false)
 	e.takeShadow(&v, c, tokens, false)
 	return v
 }
@@ -146,9 +149,9 @@ func (e *engine) take(c *charge, tokens int64) (v verdict) {
 func (e *engine) takeKnown(now time.Duration, c *charge, tokens int64) (v verdict) {
 	if len(c.enforced) == 1 { // the usual one
 		v.rule = &c.enforced[0]
-		v.Decision = e.limits.TakeKnownAt(now, v.rule.bucket, v.rule.policy.Limit(), tokens)
+		v.Decision = e.limits.of(c).takeKnownAt(now, v.rule, tokens)
 	} else {
-		v.Decision, v.rule = e.decide(c.enforced, tokens, true)
+		v.Decision, v.rule = decide(e.limits.of(c), c.enforced, tokens, true)
 	}
 	e.takeShadow(&v, c, tokens, true)
 	return v
@@ -158,22 +161,18 @@ func (e *engine) takeShadow(v *verdict, c *charge, tokens int64, known bool) {
 	if !v.Allowed || len(c.shadow) == 0 {
 		return
 	}
-	if d, rule := e.decide(c.shadow, tokens, known); !d.Allowed {
+	if d, rule := decide(e.limits.of(c), c.shadow, tokens, known); !d.Allowed {
 		v.shadowed = rule
 	}
 }
 
-func (e *engine) decide(rules []rule, tokens int64, known bool) (d limiter.Decision, of *rule) {
+func decide(from buckets, rules []rule, tokens int64, known bool) (d limiter.Decision, of *rule) {
 	var place [8]limiter.Claim // more are rare
 	claims := place[:0]
 	for _, rule := range rules {
 		claims = append(claims, limiter.Claim{Key: rule.bucket, Limit: rule.policy.Limit(), Cost: tokens})
 	}
-	decide := e.limits.Decide
-	if known {
-		decide = e.limits.DecideKnown
-	}
-	d, which := decide(claims)
+	d, which := from.decide(claims, known)
 	if which >= 0 {
 		of = &rules[which]
 	}

@@ -49,7 +49,7 @@ func (h *host) tokens(key string) int64 {
 	who := h.e.identity(get(key), h.keys[key]).bucket(h.keys[key].OrgID)
 	a := &author{s: h.e.apis.none, session: h.keys[key], who: who, unusable: func(string, error) {}}
 	rule := a.plan().plain.enforced[0]
-	return h.e.limits.Peek(rule.bucket, rule.policy.Limit()).Remaining
+	return h.e.limits.peek(&rule).Remaining
 }
 
 func TestCostAboveTheBurstIsNeverAllowed(t *testing.T) {

@@ -89,7 +89,9 @@ func (e *engine) admitUnknown(w http.ResponseWriter, r *http.Request, s *setting
 	}
 	who := unknownIDs.with(named(request.RealIP(r)))
 	rules := s.address(who).rules(entry{reading: s.unknown, perAPI: true})
-	e.pay(w, r, s, payer{charge: charged(rules), deposit: true, who: who, label: anAddress})
+	c := charged(rules)
+	c.local = true // a flood must not reach Redis
+	e.pay(w, r, s, payer{charge: c, deposit: true, who: who, label: anAddress})
 }
 
 // postKeyAuth learns from the session, and limits the requests that have not
@@ -265,17 +267,14 @@ func (e *engine) returnDeposit(m *mark) {
 
 // settle charges more, or gives back, in every bucket that the mark paid from.
 func (e *engine) settle(m *mark, more int64) {
+	from := e.limits.of(m.charge)
 	paid := [][]rule{m.charge.enforced, m.charge.shadow}
 	if m.shadowed {
 		paid = paid[:1]
 	}
 	for _, rules := range paid {
 		for _, rule := range rules {
-			if more > 0 {
-				e.limits.Charge(rule.bucket, rule.policy.Limit(), more)
-			} else {
-				e.limits.Refund(rule.bucket, -more)
-			}
+			from.settle(&rule, more)
 		}
 	}
 }

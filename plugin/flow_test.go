@@ -399,7 +399,7 @@ func TestForeignCredentialsLeaveNothingBehind(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 	}
-	if n := h.e.limits.Len(); n != 1 {
+	if n := h.e.limits.own.Len(); n != 1 {
 		t.Errorf("%d buckets", n)
 	}
 	h.expect(h.codes(3, func() outcome { return h.send(api, get("k")) }), "map[200:1 429:2]")

@@ -14,8 +14,6 @@ import (
 
 	"github.com/TykTechnologies/tyk/log"
 	"github.com/sirupsen/logrus"
-
-	"tokenbucket.internal/limiter"
 )
 
 // Version is written to the gateway's log when the plugin is loaded.
@@ -61,7 +59,7 @@ func (p *Plugin) Response(w http.ResponseWriter, res *http.Response, r *http.Req
 
 // engine is the plugin without the gateway's log and environment.
 type engine struct {
-	limits *limiter.Limiter
+	limits buckets
 	known  *known
 	apis   *apis
 	warn   *warner
@@ -73,7 +71,7 @@ type engine struct {
 func newEngine(p process, logger *logrus.Entry) *engine {
 	w := newWarner(logger, p.clock)
 	return &engine{
-		limits: limiter.New(limiter.WithMaxKeys(p.maxKeys), limiter.WithShards(p.shards), limiter.WithClock(p.clock)),
+		limits: openBuckets(p, func(line string) { logger.Warning(line) }),
 		known:  newKnown(p.maxKeys),
 		apis:   newAPIs(w),
 		warn:   w,

@@ -15,7 +15,7 @@ import (
 // faulty is a host whose limiter is gone, so that every take panics.
 func faulty(t *testing.T) *host {
 	h := newHost(t)
-	h.e.limits = nil
+	h.e.limits = buckets{}
 	return h
 }
 

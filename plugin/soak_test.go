@@ -175,7 +175,7 @@ func (s *soak) report(length time.Duration) (stop func()) {
 			}
 			sent := s.sent.Load()
 			fmt.Fprintf(os.Stderr, "soak %d/%.0f s: %d/s, %.1f %% refused, p99.9 %v, %d late, %d keys\n", n, length.Seconds(),
-				sent-before, 100*float64(s.refused.Load())/float64(sent), s.slowest(0.999), s.late.Load(), s.e.limits.Len())
+				sent-before, 100*float64(s.refused.Load())/float64(sent), s.slowest(0.999), s.late.Load(), s.e.limits.own.Len())
 			before = sent
 		}
 	}()

@@ -36,7 +36,7 @@ var statusPolicy = httplimit.NewPolicy("status", limiter.Limit{Tokens: 5, Period
 
 func (e *engine) limitStatus(w http.ResponseWriter, r *http.Request, s *settings, g *grant) {
 	v := verdict{rule: &rule{policy: statusPolicy, bucket: statusIDs.with(g.who).key()}}
-	if v.Decision = e.limits.Take(v.rule.bucket, statusPolicy.Limit(), 1); !v.Allowed {
+	if v.Decision = e.limits.own.Take(v.rule.bucket, statusPolicy.Limit(), 1); !v.Allowed {
 		e.refuse(w, r, s, v)
 	}
 }
@@ -77,7 +77,7 @@ func (e *engine) answerStatus(w http.ResponseWriter, r *http.Request, s *setting
 
 func (e *engine) statusOf(rule rule, at *endpoint, now time.Time) limitStatus {
 	l := rule.policy.Limit()
-	d := e.limits.Peek(rule.bucket, l)
+	d := e.limits.peek(&rule)
 	endpoint, replaces := "", false
 	if at != nil {
 		endpoint, replaces = at.String(), at.replace

@@ -1,0 +1,47 @@
+package cluster
+
+import "time"
+
+const (
+	// sweepEvery is how often each key is looked at.
+	sweepEvery = 500 * time.Millisecond
+	// forget is how long a key without a lease is kept.
+	forget = 10 * time.Second
+)
+
+// sweep looks for leases that lie unused and for keys that nobody asks for.
+func (l *Limiter) sweep() {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-ticker.C:
+			now := l.clock()
+			l.table.each(func(e *entry) { l.tend(e, now) })
+		}
+	}
+}
+
+func (l *Limiter) tend(e *entry, now time.Duration) {
+	ls := e.lease.Load()
+	spent := ls.spent.Load()
+	left := ls.total - spent
+	switch {
+	case spent == frozen || e.busy.Load():
+	case ls != e.seen || spent != e.seenSpent:
+		e.seen, e.seenSpent, e.seenAt = ls, spent, now
+		if now-ls.born >= idle && left > 4*(spent+4) {
+			l.renew(e, ls, now) // in use, but far too large
+		}
+	case left < 0:
+		l.renew(e, ls, now)
+	case left > 0 && now-e.seenAt >= idle && !l.link.down.Load():
+		if e.empty(now) {
+			l.enqueue(e)
+		}
+	case left == 0 && now-e.seenAt >= forget && e.leave():
+		l.table.drop(e)
+	}
+}
