@@ -31,6 +31,7 @@ type conf struct {
 	MinTokenLength          int                            `json:"min_token_length"`
 	HealthCheckEndpointName string                         `json:"health_check_endpoint_name"`
 	HTTPServerOptions       config.HttpServerOptionsConfig `json:"http_server_options"`
+	Storage                 config.StorageOptionsConf      `json:"storage"` // for plugins; keys are kept in memory
 
 	publicKey *rsa.PublicKey
 }

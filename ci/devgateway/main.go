@@ -75,7 +75,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 // publish gives plugins the configuration as the gateway does.
 func publish(conf *conf) {
 	global := func() config.Config {
-		return config.Config{HashKeys: conf.HashKeys, HttpServerOptions: conf.HTTPServerOptions}
+		return config.Config{HashKeys: conf.HashKeys, HttpServerOptions: conf.HTTPServerOptions, Storage: conf.Storage}
 	}
 	config.Global, request.Global = global, global
 }

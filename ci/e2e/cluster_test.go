@@ -159,6 +159,24 @@ func TestLimitOfAFleetIsChangedInMidFlight(t *testing.T) {
 	joined(f.load(key, 3*time.Second, 80, 80)).within(t, 100, 5, 0.8)
 }
 
+// Without a URL it is the gateways' own Redis, which on real ones holds the keys.
+func TestGatewaysShareThroughTheirOwnRedis(t *testing.T) {
+	f := newFleet(t, 0, "cluster-own")
+	for range 2 {
+		g := own(t, rig.Options{
+			APIs: []rig.API{{ID: f.api}}, Env: []string{"TYK_RATELIMIT_CLUSTER=redis"}, Conf: rig.Object{"storage": f.redis.Storage()},
+		})
+		f.clients = append(f.clients, clientOf(t, g, f.api))
+	}
+	key := f.key("cluster-own-key", "1/h burst 40")
+	f.load(key, time.Second, 5, 5) // until both are connected
+	f.key("cluster-own-key", "1/h burst 40")
+	other := f.key("cluster-own-other", "1/h burst 30")
+	if n := joined(f.load(other, 2*time.Second, 50, 50)).admitted(); n < 24 || n > 30 {
+		t.Errorf("%d admitted, want 30", n)
+	}
+}
+
 // Without Redis each gateway enforces its share: never nothing, never all.
 func TestRedisDiesUnderLoad(t *testing.T) {
 	const gateways, rate, burst = 3, 90, 15

@@ -70,6 +70,11 @@ func (d *Redis) Start(ctx context.Context) error {
 	})
 }
 
+// Storage is the gateways' own storage, without the proxy.
+func (d *Redis) Storage() Object {
+	return Object{"type": "redis", "host": "127.0.0.1", "port": d.port}
+}
+
 func (d *Redis) address() string { return fmt.Sprintf("127.0.0.1:%d", d.port) }
 
 // Kill ends the server at once.
