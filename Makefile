@@ -6,7 +6,7 @@ SHELL       := /bin/bash
 
 DIST        := dist
 PLUGIN      := $(DIST)/tokenbucket.so
-MODULES     := . ci/tykapi ci/devgateway ci/e2e ci/bench
+MODULES     := . ci/tykapi ci/devgateway ci/e2e ci/bench ci/cluster
 TYK_VERSION ?=
 TYK_SRC     ?=
 TYK_BIN     ?=
@@ -60,6 +60,7 @@ unit: ## unit tests with the race detector; with TYK_SRC= the plugin's against T
 	go test -count=1 -run TestSoak ./plugin -soak 10s -soak-keys 100000 -soak-p999 100ms
 	cd ci/tykapi && go test -race ./...
 	cd ci/devgateway && go test -race ./...
+	cd ci/cluster && go test ./...
 	@if [ -n "$(TYK_SRC)" ]; then ci/compile/workspace -test "$(TYK_SRC)"; fi
 
 .PHONY: soak

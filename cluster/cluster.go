@@ -13,8 +13,11 @@ import (
 	"tokenbucket.internal/limiter"
 )
 
-// DefaultWait is how long a request may wait for Redis unless told otherwise.
-const DefaultWait = 20 * time.Millisecond
+// The defaults of [Options].
+const (
+	DefaultWait     = 20 * time.Millisecond
+	DefaultPatience = 250 * time.Millisecond
+)
 
 // Options set a [Limiter] up. One of Client and Connect is needed.
 type Options struct {
@@ -38,6 +41,9 @@ type Options struct {
 	// Wait bounds how long a request waits for Redis. 0: DefaultWait; below 0:
 	// no request ever waits, so the first of a key is decided without it.
 	Wait time.Duration
+	// Patience is how long Redis may take to answer before it is given up.
+	// 0: DefaultPatience.
+	Patience time.Duration
 	// OnRedisFault says what becomes of requests that Redis cannot decide.
 	OnRedisFault Fault
 	// Log gets one line for each change between Redis answering and not.
@@ -122,6 +128,9 @@ func New(o Options) *Limiter {
 	}
 	if o.Wait == 0 {
 		o.Wait = DefaultWait
+	}
+	if o.Patience <= 0 {
+		o.Patience = DefaultPatience
 	}
 	if o.ID == "" {
 		var b [8]byte

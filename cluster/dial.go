@@ -11,6 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// timeout is when a client gives a command up.
+const timeout = DefaultPatience + grace
+
 // poolSize is enough for the workers, the heartbeat and a connection that
 // hangs.
 const poolSize = workers + 4

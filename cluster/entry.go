@@ -41,6 +41,7 @@ type entry struct {
 	target   int64                    // tokens that the last renewal aimed at
 	lacked   int64                    // what the shared bucket lacked then, in units,
 	at       int64                    // and Redis's clock
+	growing  bool                     // it aimed at less than the demand
 	limited  bool                     // it did not get all it wanted
 	alone    bool                     // nobody else took from the bucket in between
 	jitter   uint64                   // state of its random numbers
@@ -124,7 +125,7 @@ func (e *entry) charge(now time.Duration, cost int64) bool {
 // lacks notes that a request for so many tokens was not met. In a flood of
 // refusals only the first few times the lease's tokens write.
 func (e *entry) lacks(ls *lease, cost int64) {
-	if e.refused.Load() < 4*ls.total+64 {
+	if e.refused.Load() < 4*max(0, ls.total)+64 {
 		e.refused.Add(cost)
 	}
 	for {

@@ -94,7 +94,8 @@ func (ls *lease) inherit(old *lease, spent int64, now time.Duration) {
 
 // add adds a grant that was answered no later than now: local times count from
 // the answer's arrival, which is after Redis's clock was read, so no token can
-// be spent before its time.
+// be spent before its time. Those that come later are spread over the span
+// pace, or until the last is earned, if that takes longer.
 func (ls *lease) add(g shared.Grant, now, pace time.Duration) {
 	held := min(g.Tokens, ls.plan.Free(g.Lacked))
 	ls.base += held
@@ -103,9 +104,8 @@ func (ls *lease) add(g shared.Grant, now, pace time.Duration) {
 		return
 	}
 	p := part{first: after(now, ls.plan.Earned(g, held+1)), n: g.Tokens - held}
-	p.span = max(pace, after(now, ls.plan.Earned(g, g.Tokens))-p.first)
-	if p.n == 1 {
-		p.span = 0
+	if p.n > 1 {
+		p.span = max(pace, after(now, ls.plan.Earned(g, g.Tokens))-p.first)
 	}
 	if last := len(ls.parts) - 1; last == maxParts-1 {
 		// As one, without the gap between them: its tokens wait a little longer.

@@ -15,10 +15,8 @@ import (
 )
 
 const (
-	// patience is how long Redis may take to answer before it is given up, and
-	// timeout when the client gives the command up.
-	patience = 250 * time.Millisecond
-	timeout  = 300 * time.Millisecond
+	// grace is how much later than Redis is given up the command is.
+	grace = 50 * time.Millisecond
 	// beat is the time between heartbeats, and probe that between attempts
 	// while Redis is given up; it doubles up to slowProbe if Redis is given up
 	// again within liveness of its return.
@@ -32,7 +30,7 @@ const (
 )
 
 var (
-	errSlow         = fmt.Errorf("no answer in %v", patience)
+	errSlow         = errors.New("no answer in time")
 	errUnconnected  = errors.New("there is no connection yet")
 	nodesKey        = "ratelimit:{gateways}"
 	serverFaultTags = []string{
@@ -65,13 +63,14 @@ type link struct {
 	down  atomic.Bool
 	nodes atomic.Int64
 
-	id      string
-	fixed   int // nodes, if not to be counted
-	log     func(string)
-	connect func() redis.UniversalClient // nil once there is a client
-	started time.Time
-	holder  atomic.Pointer[holder]
-	tripped chan struct{}
+	id       string
+	patience time.Duration
+	fixed    int // nodes, if not to be counted
+	log      func(string)
+	connect  func() redis.UniversalClient // nil once there is a client
+	started  time.Time
+	holder   atomic.Pointer[holder]
+	tripped  chan struct{}
 
 	mu    sync.Mutex
 	told  bool      // the state has been logged,
@@ -86,7 +85,7 @@ type holder struct {
 }
 
 func (k *link) init(o Options) {
-	k.id, k.fixed, k.log = o.ID, o.Nodes, o.Log
+	k.id, k.patience, k.fixed, k.log = o.ID, o.Patience, o.Nodes, o.Log
 	k.tripped = make(chan struct{}, 1)
 	k.started, k.pause = time.Now(), probe
 	k.nodes.Store(int64(max(1, o.Nodes)))
@@ -148,11 +147,11 @@ func (l *Limiter) heartbeat() time.Duration {
 			return probe / 2
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), k.patience+grace)
 	defer cancel()
 	began := time.Now()
 	nodes, err := client.Eval(ctx, gatewaysScript, []string{nodesKey}, k.id, liveness.Milliseconds()).Int64()
-	if err == nil && time.Since(began) > patience {
+	if err == nil && time.Since(began) > k.patience+grace {
 		err = errSlow
 	}
 	if err != nil {
@@ -161,6 +160,26 @@ func (l *Limiter) heartbeat() time.Duration {
 	}
 	k.found(nodes)
 	return beat
+}
+
+// watch gives Redis up if it is not told within the time allowed that there is
+// an answer. A timer that is late itself says that this process stood still, so
+// the answer gets a little longer.
+func (k *link) watch(l *Limiter) (answered func()) {
+	began := time.Now()
+	var ended atomic.Bool
+	slow := time.AfterFunc(k.patience, func() {
+		if time.Since(began) > k.patience+grace {
+			time.Sleep(k.patience / 2)
+		}
+		if !ended.Load() {
+			k.trip(l, errSlow)
+		}
+	})
+	return func() {
+		ended.Store(true)
+		slow.Stop()
+	}
 }
 
 // dial takes the client as soon as there is one.

@@ -12,11 +12,12 @@ const (
 	// than it gets. They may follow each other faster while a lease grows, but
 	// are never more than perSecond in a second.
 	interval  = 95 * time.Millisecond
-	spread    = 20 * time.Millisecond // random, so that gateways take turns
+	spread    = 20 * time.Millisecond // random on top, so that gateways take turns
+	period    = interval + spread
 	perSecond = 10
 	// lapse is how long a renewal has to keep the shared bucket from
 	// overflowing: the time until the next, and more.
-	lapse = 150 * time.Millisecond
+	lapse = 180 * time.Millisecond
 	// idle is how long a lease may lie unused, and how old knowledge of the
 	// shared bucket may be before a request had better ask.
 	idle = time.Second
@@ -72,28 +73,30 @@ func (e *entry) quarters(ls *lease, now time.Duration) int {
 	return 2
 }
 
-// aim is how many tokens the lease should hold: what is asked for until the
-// next renewal but one, and where the burst is large up to a second's worth
-// from a quarter of it.
+// aim is how many tokens the lease should hold: what is asked for until those
+// of the next renewal can be spent. While the shared bucket has plenty, it is
+// twice that, so that there is time to renew ahead of need, or a second's worth,
+// but no more than a quarter of the burst.
 func (e *entry) aim(ls *lease, asked int64, now time.Duration) int64 {
 	burst := ls.plan.Limit.Burst
-	first := min(max(burst/4, 1), firstLease)
-	known := now-ls.born < idle
 	if elapsed := max(now-ls.born, time.Millisecond); ls.born != never {
 		e.observe(float64(max(0, asked)), elapsed.Seconds())
 	}
-	// What is granted now can be spent when it is earned, and what comes with
-	// the next renewal an interval later. Twice the deviation of a Poisson
-	// process is for chance.
-	flow := e.demand * (e.lead + interval + spread).Seconds()
-	flow += 0.5 * math.Sqrt(flow)
+	span := e.lead + period
+	if ls.plenty {
+		span += period
+	}
+	flow := e.demand * span.Seconds()
+	flow += math.Sqrt(flow) / 2 // for chance
 	target := int64(max(1, flow, min(e.demand, float64(burst)/4)))
-	last := max(e.target, first)
-	if !known {
+	first := min(max(burst/4, 1), firstLease)
+	if now-ls.born >= idle {
 		target = max(target, first)
 	}
-	most := burst + ls.plan.Tokens(shared.Ahead)
-	e.target = min(target, growth*last, most)
+	target = min(target, burst+ls.plan.Tokens(shared.Ahead))
+	most := growth * max(e.target, first)
+	e.growing = target > most
+	e.target = min(target, most)
 	return e.target
 }
 
@@ -145,39 +148,44 @@ func (e *entry) grant(ls *lease, g shared.Grant, now time.Duration) {
 		ls.total += held
 		return
 	}
+	e.limited = g.Tokens < e.ask.Want
 	pace := time.Duration(0)
-	if g.Tokens < e.ask.Want {
+	if e.limited {
 		pace = interval
 	}
 	ls.add(g, now, pace)
-	lacks := ls.plan.Lacks(g)
-	if e.ask.Back == 0 && e.ask.Charge == 0 {
-		e.alone = e.plan.Refilled(e.lacked, g.At-e.at) == g.Lacked
-	}
-	e.lacked, e.at = lacks, g.At
-	ls.fullAt = after(now, ls.plan.Time(lacks))
-	if lead := ls.plan.Earned(g, 1) + now - e.sent; e.lead == 0 {
-		e.lead = lead
-	} else {
-		e.lead += (lead - e.lead) / 8
-	}
-	if e.limited = g.Tokens < e.ask.Want; e.limited {
+	e.learn(ls, g, now)
+	ls.plenty = !e.limited && ls.plan.Free(e.lacked) > 0
+	if !ls.plenty && !e.growing {
 		ls.next = max(ls.next, e.sent+interval+e.random(spread))
-		if g.Tokens == 0 {
-			ls.next = max(ls.next, after(now, ls.plan.Offered(lacks)+e.random(interval/4)))
-		}
-		return
 	}
-	ls.plenty = ls.plan.Free(lacks) > 0
+	if g.Tokens == 0 && e.limited {
+		ls.next = max(ls.next, after(now, ls.plan.Offered(e.lacked)+e.random(spread)))
+	}
+	use := max(1, int64(e.demand*interval.Seconds()))
 	switch {
+	case e.limited:
+		// The sooner the better.
 	case !ls.plenty:
-		// Others want it all: small leases, often.
-		ls.next = max(ls.next, e.sent+interval+e.random(spread))
-		ls.low = e.target - max(1, int64(e.demand*interval.Seconds()/2))
+		ls.low = e.target - (use+1)/2
 	case e.target <= 1:
 		// A key that is asked for rarely takes each token when it is wanted.
 		ls.low = -1
 	default:
-		ls.low = e.target / 2
+		ls.low = min(e.target/2, e.target-use)
 	}
+}
+
+// learn notes what a grant tells of the shared bucket.
+func (e *entry) learn(ls *lease, g shared.Grant, now time.Duration) {
+	if e.ask.Back == 0 && e.ask.Charge == 0 {
+		e.alone = ls.plan.Refilled(e.lacked, g.At-e.at) == g.Lacked
+	}
+	e.lacked, e.at = ls.plan.Lacks(g), g.At
+	ls.fullAt = after(now, ls.plan.Time(e.lacked))
+	lead := min(ls.plan.Earned(g, 1), shared.Ahead) + now - e.sent
+	if e.lead == 0 {
+		e.lead = lead
+	}
+	e.lead += (lead - e.lead) / 8
 }

@@ -175,10 +175,9 @@ func (l *Limiter) pipeline(client redis.UniversalClient, calls []renewal, add fu
 	if len(calls) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), l.link.patience+grace)
 	defer cancel()
-	slow := time.AfterFunc(patience, func() { l.link.trip(l, errSlow) })
-	defer slow.Stop()
+	defer l.link.watch(l)()
 	pipe := client.Pipeline()
 	for i := range calls {
 		calls[i].cmd = add(pipe, ctx, &calls[i])

@@ -1,85 +1,111 @@
-// Command bench compares the limiter with its peers: the same work, in rounds
-// that alternate, and the median of the ratios of each round. Absolute times
-// on a shared machine say little; ratios from one run say something.
+// Command bench compares the limiter with its peers on the same work, in
+// rounds in which each has its turn. Absolute times on a shared machine say
+// little; ratios from one run say something.
+//
+//	CPUS=1,2,4,8 go run . -rounds 20
 package main
 
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
-	"slices"
-	"testing"
-	"text/tabwriter"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 	"time"
-
-	"golang.org/x/time/rate"
-
-	"tokenbucket.internal/limiter"
 )
 
-// A contest is one piece of work, done by us and by a peer.
-type contest struct {
-	work, peer string
-	ours, them func(b *testing.B)
-}
-
-func contests() []contest {
-	admit := limiter.Limit{Tokens: 1e9, Period: time.Second, Burst: 1 << 31}
-	refuse := limiter.Limit{Tokens: 1, Period: 24 * time.Hour, Burst: 1}
-	bucket := func(l limiter.Limit) func(b *testing.B) {
-		return func(b *testing.B) {
-			b.ReportAllocs()
-			bucket := limiter.NewBucket(l)
-			for range b.N {
-				bucket.Allow()
-			}
-		}
-	}
-	xtime := func(every rate.Limit, burst int) func(b *testing.B) {
-		return func(b *testing.B) {
-			b.ReportAllocs()
-			l := rate.NewLimiter(every, burst)
-			for range b.N {
-				l.Allow()
-			}
-		}
-	}
-	return []contest{
-		{"one bucket, admit", "x/time/rate", bucket(admit), xtime(1e9, 1<<31)},
-		{"one bucket, refuse", "x/time/rate", bucket(refuse), xtime(rate.Every(24*time.Hour), 1)},
-	}
-}
-
 func main() {
-	testing.Init()
-	rounds := flag.Int("rounds", 11, "rounds; the median counts")
-	length := flag.Duration("time", 100*time.Millisecond, "length of each measurement")
-	flag.Parse()
-	if *rounds < 1 {
-		fmt.Fprintln(os.Stderr, "bench: -rounds must be at least 1")
-		os.Exit(2)
+	if err := bench(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
 	}
-	_ = flag.Set("test.benchtime", length.String())
-
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "work\tours ns\tallocs\tpeer\tns\tours / peer\t")
-	for _, c := range contests() {
-		var ours, them, ratios []float64
-		var allocs int64
-		for range *rounds {
-			a, b := testing.Benchmark(c.ours), testing.Benchmark(c.them)
-			ours, them = append(ours, perOp(a)), append(them, perOp(b))
-			ratios = append(ratios, perOp(a)/perOp(b))
-			allocs = max(allocs, a.AllocsPerOp())
-		}
-		fmt.Fprintf(table, "%s\t%.1f\t%d\t%s\t%.1f\t%.2f\t\n", c.work, median(ours), allocs, c.peer, median(them), median(ratios))
-	}
-	_ = table.Flush()
 }
 
-func perOp(r testing.BenchmarkResult) float64 { return float64(r.T.Nanoseconds()) / float64(r.N) }
+func bench() error {
+	rounds := flag.Int("rounds", 21, "rounds; the median counts")
+	length := flag.Duration("time", 50*time.Millisecond, "length of each measurement")
+	cpus := flag.String("cpus", env("CPUS", "1,2"), "numbers of CPUs, also from CPUS in the environment")
+	works := flag.String("work", "", "only works whose name matches this regular expression")
+	chosen := flag.String("peer", "", "only peers whose name matches, and ours")
+	memory := flag.Bool("memory", true, "measure memory too")
+	out := flag.String("out", "", "folder for raw.txt, table.txt, chart.svg and scaling.svg; none if empty")
+	flag.Parse()
 
-func median(v []float64) float64 {
-	slices.Sort(v)
-	return v[len(v)/2]
+	p := plan{rounds: *rounds, length: *length}
+	if p.rounds < 1 || p.length <= 0 {
+		return fmt.Errorf("-rounds and -time must be above 0")
+	}
+	for _, s := range strings.Split(*cpus, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(s))
+		if err != nil || n < 1 {
+			return fmt.Errorf("-cpus %q: want numbers such as 1,2,4", *cpus)
+		}
+		p.cpus = append(p.cpus, n)
+	}
+	work, err := regexp.Compile(*works)
+	if err != nil {
+		return err
+	}
+	name, err := regexp.Compile(*chosen)
+	if err != nil {
+		return err
+	}
+	p.works = work.MatchString
+	p.peers = func(s string) bool { return s == ours || name.MatchString(s) }
+
+	results, err := run(p)
+	if err != nil {
+		return err
+	}
+	var prints []footprint
+	if *memory {
+		prints = footprints(p.peers)
+	}
+	report(os.Stdout, results, prints)
+	if *out == "" {
+		return nil
+	}
+	return save(*out, results, prints)
+}
+
+func report(w io.Writer, results []result, prints []footprint) {
+	if len(results) > 0 {
+		writeTable(w, results)
+	}
+	if len(prints) > 0 {
+		fmt.Fprintln(w)
+		writeFootprints(w, prints)
+	}
+}
+
+func save(folder string, results []result, prints []footprint) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	files := map[string]func(io.Writer){
+		"raw.txt":   func(w io.Writer) { writeBenchstat(w, results) },
+		"table.txt": func(w io.Writer) { report(w, results, prints) },
+		"chart.svg": func(w io.Writer) { writeChart(w, results) },
+	}
+	if len(cpuCounts(results)) > 1 {
+		files["scaling.svg"] = func(w io.Writer) { writeScaling(w, results) }
+	}
+	for name, write := range files {
+		var text strings.Builder
+		write(&text)
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text.String()), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func env(name, otherwise string) string {
+	if v := os.Getenv(name); v != "" {
+		return v
+	}
+	return otherwise
 }

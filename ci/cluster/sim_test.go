@@ -48,10 +48,10 @@ func newSim(t *testing.T, n int, rtt time.Duration, change func(i int, o *cluste
 
 func (s *sim) join(i int, rtt time.Duration, change func(i int, o *cluster.Options)) *gateway {
 	g := &gateway{sim: s, rtt: rtt, offset: time.Duration(i) * 1000 * time.Hour}
-	g.client = redis.NewClient(&redis.Options{Addr: s.server.Addr(), MaxRetries: -1})
+	g.client = redis.NewClient(&redis.Options{Addr: s.server.Addr(), MaxRetries: -1, ReadTimeout: time.Minute})
 	g.client.AddHook(g)
 	o := cluster.Options{
-		Client: g.client, Clock: g.clock, Wait: 10 * time.Second, ID: fmt.Sprint("gateway ", i), Nodes: i + 1,
+		Client: g.client, Clock: g.clock, Wait: 10 * time.Second, ID: fmt.Sprint("gateway ", i), Nodes: 3, Patience: time.Minute,
 	}
 	if rtt > 0 {
 		o.Wait = -1
@@ -136,6 +136,7 @@ type load struct {
 	next    []time.Duration
 	at      []time.Duration // of the requests admitted, by all
 	by      []int           // by each gateway
+	poisson bool
 }
 
 func newLoad(key string, limit limiter.Limit, offered ...float64) *load {
@@ -161,7 +162,11 @@ func (s *sim) run(l *load, until time.Duration) {
 			l.by[first]++
 		}
 		s.settle()
-		l.next[first] = now + time.Duration(l.random.ExpFloat64()/l.offered[first]*1e9)
+		gap := 1 / l.offered[first]
+		if l.poisson {
+			gap *= l.random.ExpFloat64()
+		}
+		l.next[first] = now + time.Duration(gap*1e9)
 	}
 	s.to(until)
 }

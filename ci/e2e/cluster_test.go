@@ -155,7 +155,15 @@ func TestLimitOfAFleetIsChangedInMidFlight(t *testing.T) {
 	for _, c := range f.clients {
 		c.update(key, limits("100/s burst 5"))
 	}
-	f.load(key, 3*time.Second, 80, 80) // until both have learned it
+	for _, c := range f.clients {
+		until(t, learnLimit, func() error {
+			if r := c.get(key); r.Header.Get("RateLimit-Policy") != `"default";q=100;w=1` {
+				return fmt.Errorf("the raised limit is not in force: %v", r)
+			}
+			return nil
+		})
+	}
+	f.load(key, time.Second, 80, 80) // the shared bucket learns with a renewal
 	joined(f.load(key, 3*time.Second, 80, 80)).within(t, 100, 5, 0.8)
 }
 

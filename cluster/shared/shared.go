@@ -35,7 +35,7 @@ import (
 var Script string
 
 // Ahead is how much of the refill can be taken in advance.
-const Ahead = 220 * time.Millisecond
+const Ahead = 250 * time.Millisecond
 
 const (
 	whole      = 1<<53 - 1 // the largest number that the script counts up to
