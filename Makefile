@@ -61,6 +61,7 @@ unit: ## unit tests with the race detector; with TYK_SRC= the plugin's against T
 	cd ci/tykapi && go test -race ./...
 	cd ci/devgateway && go test -race ./...
 	cd ci/cluster && go test ./...
+	cd ci/bench && go test ./...
 	@if [ -n "$(TYK_SRC)" ]; then ci/compile/workspace -test "$(TYK_SRC)"; fi
 
 .PHONY: soak
@@ -124,9 +125,13 @@ e2e-docker: docker ## start the trial, check it, end it
 	@status=0; { $(MAKE) up && ci/compose/check.sh http://127.0.0.1:$(PORT); } || { status=$$?; $(COMPOSE) logs gateway; }; $(MAKE) down; exit $$status
 
 .PHONY: bench
-bench: ## benchmarks, and the ratios to golang.org/x/time/rate
+bench: ## the limiter beside its peers: a table, and ci/bench/results (raw figures and charts); CPUS=1,2,4
 	go test -run '^$$' -bench 'TokenBucket|RateLimit' -benchmem ./...
-	cd ci/bench && go run .
+	cd ci/bench && go run . -out results
+
+.PHONY: mutate
+mutate: ## change each comparison and constant of the limiter, and see that the tests notice (long)
+	cd ci/bench && go run ./mutate
 
 .PHONY: bench-gateway
 bench-gateway: ## what a request costs a real gateway, beside its own limiter; TYK_BIN= and TYK_SRC=
