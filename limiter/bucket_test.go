@@ -253,7 +253,7 @@ func TestRefundNeverExceedsBurst(t *testing.T) { // invariant 6
 func TestInvalidBucketRefusesEverything(t *testing.T) {
 	for _, b := range []*Bucket{new(Bucket), NewBucket(Limit{}), NewBucket(Limit{2e9, sec, 1}), NewBucket(Limit{1, sec, -1})} {
 		b.Refund(1)
-		if d := b.Take(0); d.Allowed || d.RetryAfter >= 0 || b.Take(1).Allowed || b.Allow() {
+		if d := b.Take(0); d != (Decision{RetryAfter: -1}) || b.Take(1).Allowed || b.Allow() {
 			t.Errorf("%+v: %+v", b.rate.limit, d)
 		}
 	}

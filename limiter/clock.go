@@ -43,32 +43,29 @@ type coarse struct {
 	resolution time.Duration
 	idle       time.Duration
 	cached     atomic.Int64
-	running    atomic.Bool
-	used       atomic.Bool // since the last tick; written once a tick, so that readers share the line
-	mu         sync.Mutex  // starts and ends the ticker
+	used       atomic.Bool // since the last tick, so the ticker runs; written once a tick, so that readers share the line
+
+	mu      sync.Mutex // starts and ends the ticker
+	running bool
 }
 
 func (c *coarse) now() time.Duration {
-	if !c.running.Load() {
-		return c.wake()
-	}
 	if !c.used.Load() {
-		c.used.Store(true)
+		c.use()
 	}
 	return time.Duration(c.cached.Load())
 }
 
-func (c *coarse) wake() time.Duration {
+// use tells the ticker that there are readers, and starts it.
+func (c *coarse) use() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := Monotonic()
-	if !c.running.Load() {
-		c.cached.Store(int64(now))
-		c.used.Store(true)
-		c.running.Store(true)
+	if !c.running {
+		c.running = true
+		c.cached.Store(int64(Monotonic()))
 		go c.tick()
 	}
-	return now
+	c.used.Store(true)
 }
 
 func (c *coarse) tick() {
@@ -93,6 +90,6 @@ func (c *coarse) stop() bool {
 	if c.used.Load() {
 		return false
 	}
-	c.running.Store(false)
+	c.running = false
 	return true
 }

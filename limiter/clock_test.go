@@ -32,7 +32,9 @@ func TestCoarseClockStartsWithUseAndStopsByItself(t *testing.T) {
 			return now > first+5*time.Millisecond
 		})
 		eventually(t, "the ticker does not stop", func() bool {
-			return !c.running.Load() && runtime.NumGoroutine() <= before
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return !c.running && runtime.NumGoroutine() <= before
 		})
 	}
 }

@@ -64,63 +64,51 @@ func compile(l Limit) (*rate, error) {
 		horizon = 100 * year
 	}
 	r := &rate{limit: l, scale: 1, grain: 1}
-	if !r.fine(horizon) && !r.coarse(horizon) {
+	if !r.fine(horizon) && !r.coarse() {
 		return nil, fmt.Errorf("limiter: burst %d is more than a 64-bit word can count at %d tokens in %v; lower the burst", l.Burst, l.Tokens, l.Period)
 	}
 	r.capacity = l.Burst * r.interval
-	r.horizon = time.Duration(math.MaxInt64)
-	// Below retired: no word of a live bucket ever equals it.
-	if room := retired - 1 - r.capacity; r.grain == 1 {
-		r.horizon = time.Duration(room / r.scale)
-	} else if room < math.MaxInt64/r.grain {
-		r.horizon = time.Duration(room * r.grain)
-	}
+	room := retired - 1 - r.capacity // no word of a live bucket ever equals retired
+	r.horizon = time.Duration(min(mulDiv(uint64(room), uint64(r.grain), uint64(r.scale)), math.MaxInt64))
 	return r, nil
 }
 
 // fine picks the largest scale for which the horizon and a full burst fit in
 // the word, or the one that makes the interval exact.
 func (r *rate) fine(horizon time.Duration) bool {
-	tokens, period := uint64(r.limit.Tokens), uint64(r.limit.Period)
-	burstTime, ok := mulDiv(uint64(r.limit.Burst), period, tokens)
-	if !ok || burstTime > math.MaxInt64-uint64(horizon) {
+	tokens, period, burst := uint64(r.limit.Tokens), uint64(r.limit.Period), uint64(r.limit.Burst)
+	burstTime := mulDiv(burst, period, tokens)
+	if burstTime > math.MaxInt64-uint64(horizon) {
 		return false
 	}
 	// The rounding up of the interval adds at most one unit for each token of
 	// the burst.
-	if uint64(r.limit.Burst) > (math.MaxInt64-1)/2 {
-		return false
-	}
-	scale := (math.MaxInt64 - 1 - uint64(r.limit.Burst)) / (burstTime + 1 + uint64(horizon))
+	scale := (math.MaxInt64 - 1 - burst) / (burstTime + 1 + uint64(horizon))
 	if scale == 0 {
 		return false
 	}
 	exact := tokens / gcd(tokens, period)
-	if exact <= scale {
-		scale = exact
-	}
-	interval, ok := mulDivUp(period, scale, tokens)
-	if !ok || (exact != scale && interval < resolution(period/tokens)) {
+	scale = min(scale, exact)
+	interval := mulDivUp(period, scale, tokens)
+	if exact != scale && interval < resolution(period/tokens) {
 		return false
 	}
 	r.scale, r.interval = int64(scale), int64(interval)
 	return true
 }
 
-// coarse picks the smallest grain for which they fit.
-func (r *rate) coarse(horizon time.Duration) bool {
+// coarse picks a grain for which they fit.
+func (r *rate) coarse() bool {
 	tokens, period, burst := uint64(r.limit.Tokens), uint64(r.limit.Period), uint64(r.limit.Burst)
-	if burst > math.MaxInt64/4 {
+	const least = 1_000_000 // units in an interval: a bucket loses at most one part in so many, and as much again
+	if burst > math.MaxInt64/least {
 		return false
 	}
-	// The horizon is less than one more grain.
-	grain, ok := mulDivUp(burst, period/tokens+1, math.MaxInt64-1-3*burst)
-	if !ok {
-		return false
-	}
-	grain++
+	// The interval is up to two units longer than without rounding. One grain
+	// more leaves room for any horizon.
+	grain := mulDivUp(burst, period/tokens, math.MaxInt64-1-2*burst) + 1
 	interval := period/tokens/grain + 2
-	if interval < 1e6 || interval > (retired-1)/burst {
+	if interval < least {
 		return false
 	}
 	r.grain, r.interval = int64(grain), int64(interval)
@@ -181,10 +169,7 @@ func (r *rate) until(u int64, now time.Duration) time.Duration {
 	if at <= int64(now) {
 		return 0
 	}
-	if d := at - int64(now); d > 0 {
-		return time.Duration(d)
-	}
-	return math.MaxInt64
+	return time.Duration(min(uint64(at-int64(now)), math.MaxInt64))
 }
 
 // take is the verdict: the state after taking need units at now, or false. It
@@ -199,51 +184,45 @@ func (r *rate) take(tat, now, need int64) (int64, bool) {
 	return base + need, true
 }
 
-// decide describes the state tat at now after a take of need units.
-func (r *rate) decide(tat int64, now time.Duration, need int64, allowed bool) Decision {
+// describe is what the bucket holds in the state tat at now.
+func (r *rate) describe(tat int64, now time.Duration) Decision {
 	at := r.units(now)
 	base := max(tat, at)
-	d := Decision{Allowed: allowed, ResetAfter: r.until(base, now)}
-	if used := uint64(base - at); used < uint64(r.capacity) {
-		d.Remaining = (r.capacity - int64(used)) / r.interval
-	}
-	if !allowed {
-		d.RetryAfter = r.until(base-(r.capacity-need), now)
-	}
-	return d
-}
-
-// impossible is the answer to a cost that no waiting can meet.
-func (r *rate) impossible(tat int64, now time.Duration) Decision {
-	d := r.decide(tat, now, 0, true)
-	d.Allowed, d.RetryAfter = false, -1
-	return d
+	used := min(uint64(base-at), uint64(r.capacity))
+	return Decision{Remaining: (r.capacity - int64(used)) / r.interval, ResetAfter: r.until(base, now)}
 }
 
 // takeWord takes cost tokens from the bucket in w. It writes only when the
 // take is allowed and cost is above 0, and only if write is set. False means
 // that the word is retired.
-func (r *rate) takeWord(w *atomic.Int64, now time.Duration, cost int64, write bool) (Decision, bool) {
+func (r *rate) takeWord(w *atomic.Int64, now time.Duration, cost int64, write bool) (d Decision, ok bool) {
 	at := r.units(now)
 	for {
 		tat := w.Load()
 		if tat == retired {
-			return Decision{}, false
+			return d, false
 		}
 		if cost < 0 || cost > r.limit.Burst {
-			return r.impossible(tat, now), true
+			d = r.describe(tat, now)
+			d.RetryAfter = -1
+			return d, true
 		}
 		need := cost * r.interval
-		if cost == 0 {
-			return r.decide(tat, now, 0, true), true
+		next, allowed := r.take(tat, at, need)
+		switch {
+		case cost == 0:
+			d = r.describe(tat, now)
+		case !allowed:
+			d = r.describe(tat, now)
+			d.RetryAfter = r.until(max(tat, at)-(r.capacity-need), now)
+			return d, true
+		case write && !w.CompareAndSwap(tat, next):
+			continue
+		default:
+			d = r.describe(next, now)
 		}
-		next, ok := r.take(tat, at, need)
-		if !ok {
-			return r.decide(tat, now, need, false), true
-		}
-		if !write || w.CompareAndSwap(tat, next) {
-			return r.decide(next, now, 0, true), true
-		}
+		d.Allowed = true
+		return d, true
 	}
 }
 
@@ -277,10 +256,8 @@ func (r *rate) chargeWord(w *atomic.Int64, now time.Duration, cost int64) bool {
 			return false
 		}
 		base := max(tat, at)
-		room := uint64(0) // down to the debt, and below retired
-		if used := uint64(base - at); used < 2*uint64(r.capacity) {
-			room = min(2*uint64(r.capacity)-used, uint64(retired-1-base))
-		}
+		lowest := 2 * uint64(r.capacity)
+		room := min(lowest-min(uint64(base-at), lowest), uint64(retired-1-base))
 		if w.CompareAndSwap(tat, base+int64(min(need, room))) {
 			return true
 		}
@@ -297,16 +274,11 @@ func (r *rate) convert(tat int64, to *rate, now time.Duration) int64 {
 	used := uint64(max(tat, at) - at)
 	base := to.units(now) + to.capacity
 	if used > uint64(r.capacity) { // in debt: the clock went backwards
-		debt, ok := mulDivUp(used-uint64(r.capacity), uint64(to.interval), uint64(r.interval))
-		if !ok || debt > uint64(retired-1-max(base, 0)) {
-			return retired - 1
-		}
-		return base + int64(debt)
+		debt := mulDivUp(used-uint64(r.capacity), uint64(to.interval), uint64(r.interval))
+		return base + int64(min(debt, uint64(retired-1-base)))
 	}
-	held, ok := mulDiv(uint64(r.capacity)-used, uint64(to.interval), uint64(r.interval))
-	if !ok || held > uint64(to.capacity) {
-		held = uint64(to.capacity)
-	}
+	held := mulDiv(uint64(r.capacity)-used, uint64(to.interval), uint64(r.interval))
+	held = min(held, uint64(to.capacity))
 	// A part of a token must not be rounded up by the coarse clock's next step.
 	if to.grain > 1 && held%uint64(to.interval) != 0 {
 		held--
@@ -314,26 +286,26 @@ func (r *rate) convert(tat int64, to *rate, now time.Duration) int64 {
 	return base - int64(held)
 }
 
-// mulDiv is a*b/c, rounded down; false if it overflows.
-func mulDiv(a, b, c uint64) (uint64, bool) {
+// mulDiv is a*b/c, rounded down, or the largest number if that is larger.
+func mulDiv(a, b, c uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	if hi >= c {
-		return 0, false
+		return math.MaxUint64
 	}
 	q, _ := bits.Div64(hi, lo, c)
-	return q, true
+	return q
 }
 
-// mulDivUp is a*b/c, rounded up; false if it overflows.
-func mulDivUp(a, b, c uint64) (uint64, bool) {
+// mulDivUp is mulDiv, rounded up.
+func mulDivUp(a, b, c uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	lo, carry := bits.Add64(lo, c-1, 0)
 	hi += carry
 	if hi >= c {
-		return 0, false
+		return math.MaxUint64
 	}
 	q, _ := bits.Div64(hi, lo, c)
-	return q, true
+	return q
 }
 
 func gcd(a, b uint64) uint64 {

@@ -140,7 +140,11 @@ func randomTime(r *rand.Rand, l Limit) time.Duration {
 // jumps of the clock against the model: with exact limits every field of every
 // decision is the same.
 func TestRandomSchedules(t *testing.T) {
-	for seed := range int64(300) {
+	seeds := int64(300)
+	if testing.Short() {
+		seeds /= 3
+	}
+	for seed := range seeds {
 		r := rand.New(rand.NewSource(seed))
 		l := New(WithShards(1))
 		limit := exactLimit(r)

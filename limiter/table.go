@@ -80,9 +80,10 @@ type shard struct {
 	hand     int           // where the search for a full bucket goes on
 	evicted  time.Duration // the latest time at which a full bucket was dropped
 	dropped  uint64        // how many were
+	crowded  bool          // room was wanted since the slab was laid out
 	overflow overflow
 	spilled  uint64   // decisions that it made
-	_        [48]byte // shards do not share cache lines
+	_        [40]byte // shards do not share cache lines
 }
 
 // evictWindow is how many entries one new key looks at for a full bucket.
@@ -107,6 +108,7 @@ func (s *shard) place(rs *rates, now time.Duration) {
 // evict retires the full buckets among the next entries. A full bucket is
 // like a new one, so forgetting it gives nothing away.
 func (s *shard) evict(rs *rates, now time.Duration) bool {
+	s.crowded = true
 	entries := s.slab.Load().entries
 	found := false
 	for range min(evictWindow, len(entries)) {
@@ -138,9 +140,14 @@ func (s *shard) forget(rs *rates, e *entry, now time.Duration) {
 const linger = time.Minute
 
 // rebuild moves the buckets in use to a new slab, twice as large as they need.
+// Where keys crowd, those that are full go at once and the slab is as large as
+// it may be: with less to move, and less often, a new key costs a third.
 func (s *shard) rebuild(rs *rates, now time.Duration) {
 	old := s.slab.Load().entries
-	idle := max(now, never+linger) - linger
+	idle := now
+	if !s.crowded {
+		idle = max(now, never+linger) - linger
+	}
 	moved := make([]int, 0, s.live)
 	for i := range old {
 		e := &old[i]
@@ -154,12 +161,16 @@ func (s *shard) rebuild(rs *rates, now time.Duration) {
 		}
 		moved = append(moved, i)
 	}
-	next := newSlab(len(moved))
+	room := len(moved)
+	if s.crowded {
+		room = s.max
+	}
+	next := newSlab(room)
 	for _, i := range moved {
 		e := &old[i]
 		next.put(id{e.hi.Load(), e.lo.Load()}, e.tat.Swap(retired), e.rate.Load())
 	}
-	s.used, s.hand = len(moved), 0
+	s.used, s.hand, s.crowded = len(moved), 0, false
 	s.slab.Store(next)
 }
 

@@ -75,7 +75,7 @@ func tighter(a, b Decision) bool {
 	case a.Allowed != b.Allowed:
 		return !a.Allowed
 	case !a.Allowed:
-		return b.RetryAfter >= 0 && (a.RetryAfter < 0 || a.RetryAfter > b.RetryAfter)
+		return uint64(a.RetryAfter) > uint64(b.RetryAfter) // below 0 is never: the longest
 	case a.Remaining != b.Remaining:
 		return a.Remaining < b.Remaining
 	}

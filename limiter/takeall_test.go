@@ -49,14 +49,35 @@ func TestTakeAllTakesAllOrNone(t *testing.T) {
 	left(6, 0)
 }
 
+func TestTighter(t *testing.T) {
+	order := []Decision{
+		{RetryAfter: -1},
+		{RetryAfter: 2},
+		{RetryAfter: 1},
+		{Allowed: true, Remaining: 1, ResetAfter: 2},
+		{Allowed: true, Remaining: 1, ResetAfter: 1},
+		{Allowed: true, Remaining: 2, ResetAfter: 3},
+	}
+	for i, a := range order {
+		for j, b := range order {
+			if tighter(a, b) != (i < j) {
+				t.Errorf("%+v is tighter than %+v: %v", a, b, i >= j)
+			}
+		}
+	}
+}
+
 func TestDecideNamesTheClaim(t *testing.T) {
 	l := New(WithClock(func() time.Duration { return 0 }))
 	claims := []Claim{{"h", hundredAnHour, 1}, {"s", tenASecond, 1}}
 	for want, cost := range map[int]int64{1: 5, 0: 101} {
 		claims[0].Cost = cost
-		if d, which := l.Decide(claims); d.Allowed != (want == 1) || which != want {
+		if d, which := l.Decide(claims); d.Allowed != (want == 1) || which != want || d.Allowed && d.Remaining != 9 {
 			t.Errorf("cost %d: %+v of claim %d, want %d", cost, d, which, want)
 		}
+	}
+	if _, which := l.Decide(claims[1:]); which != 0 {
+		t.Errorf("the only claim: %d", which)
 	}
 	if _, which := l.Decide(nil); which != -1 {
 		t.Errorf("no claim: %d", which)

@@ -54,7 +54,7 @@ func checkOutput(t *testing.T, results []result) {
 	writeScaling(&plot, results)
 	for _, p := range peers() {
 		for _, text := range []string{table.String(), chart.String(), plot.String()} {
-			if !strings.Contains(text, p.name) {
+			if p.name != floor && !strings.Contains(text, p.name) {
 				t.Errorf("%s is not shown", p.name)
 			}
 		}

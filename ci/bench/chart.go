@@ -21,6 +21,7 @@ const (
 // writeChart draws a panel of bars for each work, two bars for each peer: the
 // lowest and the highest number of CPUs.
 func writeChart(w io.Writer, all []result) {
+	all = limiters(all)
 	cpus := cpuCounts(all)
 	if len(cpus) == 0 {
 		return
@@ -44,6 +45,11 @@ func writeChart(w io.Writer, all []result) {
 	}
 	d.height = y + margin/2
 	d.write(w, "Time of a decision by this package and its peers")
+}
+
+// limiters leaves out what only shows a limit.
+func limiters(all []result) []result {
+	return filter(all, func(r result) bool { return r.peer.name != floor })
 }
 
 // bars draws a panel and returns its height.

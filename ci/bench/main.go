@@ -27,6 +27,7 @@ func main() {
 func bench() error {
 	rounds := flag.Int("rounds", 21, "rounds; the median counts")
 	length := flag.Duration("time", 50*time.Millisecond, "length of each measurement")
+	wait := flag.Duration("wait", time.Minute, "how long to wait, all in all, for moments in which nobody else uses the CPUs")
 	cpus := flag.String("cpus", env("CPUS", "1,2"), "numbers of CPUs, also from CPUS in the environment")
 	works := flag.String("work", "", "only works whose name matches this regular expression")
 	chosen := flag.String("peer", "", "only peers whose name matches, and ours")
@@ -34,7 +35,7 @@ func bench() error {
 	out := flag.String("out", "", "folder for raw.txt, table.txt, chart.svg and scaling.svg; none if empty")
 	flag.Parse()
 
-	p := plan{rounds: *rounds, length: *length}
+	p := plan{rounds: *rounds, length: *length, wait: *wait}
 	if p.rounds < 1 || p.length <= 0 {
 		return fmt.Errorf("-rounds and -time must be above 0")
 	}

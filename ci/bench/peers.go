@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/juju/ratelimit"
@@ -44,6 +45,7 @@ type table struct {
 const (
 	ours   = "ours" // the first of the peers, and the one that the ratios are to
 	coarse = "coarse"
+	floor  = "floor"
 
 	byKeys = "keys"
 	byAge  = "age"
@@ -53,6 +55,7 @@ func peers() []peer {
 	return []peer{
 		{name: ours, about: "this package: Bucket.Allow, Limiter.Take", bounds: byKeys, bucket: ourBucket, table: ourTable},
 		{name: coarse, about: "this package with limiter.CoarseClock", bounds: byKeys, bucket: coarseBucket, table: coarseTable},
+		{name: floor, about: "no limiter: a reading of limiter.Monotonic and one swap of a word, the least that an exact one does; a load if it refuses", bucket: floorBucket},
 		{name: "x/time", about: "golang.org/x/time/rate", bucket: xtimeBucket},
 		{name: "juju", about: "github.com/juju/ratelimit", bucket: jujuBucket},
 		{name: "uber", about: "go.uber.org/ratelimit; it never refuses, it waits, so only what it admits at once is compared", blocks: true, bucket: uberBucket},
@@ -84,6 +87,21 @@ func coarseBucket(l limiter.Limit) job {
 			if b.AllowAt(clock()) {
 				admitted++
 			}
+		}
+		return admitted
+	}
+}
+
+func floorBucket(l limiter.Limit) job {
+	var word atomic.Int64
+	return func(from, to int) (admitted int) {
+		for range to - from {
+			now, was := int64(limiter.Monotonic()), word.Load()
+			if l == refuses {
+				continue
+			}
+			word.CompareAndSwap(was, max(was, now))
+			admitted++
 		}
 		return admitted
 	}

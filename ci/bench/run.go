@@ -14,6 +14,7 @@ import (
 type plan struct {
 	rounds int
 	length time.Duration // of one measurement
+	wait   time.Duration // for a quiet machine, all in all
 	cpus   []int
 	works  func(name string) bool
 	peers  func(name string) bool
@@ -44,12 +45,13 @@ func run(p plan) ([]result, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	var all []result
+	quiet := &referee{patience: p.wait, best: make(map[int]time.Duration)}
 	for _, s := range settings() {
 		s.works = filter(s.works, func(w work) bool { return p.works(w.name) })
 		if len(s.works) == 0 {
 			continue
 		}
-		results, err := runSetting(p, s)
+		results, err := runSetting(p, s, quiet)
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +70,7 @@ func filter[T any](all []T, keep func(T) bool) (kept []T) {
 	return kept
 }
 
-func runSetting(p plan, s setting) (all []result, err error) {
+func runSetting(p plan, s setting, quiet *referee) (all []result, err error) {
 	var chosen []peer
 	tables := make(map[string]table)
 	for _, c := range peers() {
@@ -92,7 +94,7 @@ func runSetting(p plan, s setting) (all []result, err error) {
 	for _, w := range s.works {
 		runners := prepare(s, w, chosen, tables)
 		for _, cpus := range p.cpus {
-			results, err := runWork(p, w, cpus, runners)
+			results, err := runWork(p, w, cpus, runners, quiet)
 			if err != nil {
 				return nil, err
 			}
@@ -124,7 +126,7 @@ func prepare(s setting, w work, chosen []peer, tables map[string]table) (runners
 
 // runWork measures the peers in turn, round after round, each round beginning
 // with another one.
-func runWork(p plan, w work, cpus int, runners []runner) ([]result, error) {
+func runWork(p plan, w work, cpus int, runners []runner, quiet *referee) ([]result, error) {
 	runtime.GOMAXPROCS(cpus)
 	began := time.Now()
 	results := make([]result, len(runners))
@@ -132,10 +134,12 @@ func runWork(p plan, w work, cpus int, runners []runner) ([]result, error) {
 		results[i] = result{work: w, peer: r.peer, cpus: cpus, ops: calibrate(r, cpus, p.length)}
 	}
 	garbage := collector{live: heap()}
+	quiet.busy = 0
 	for round := range p.rounds {
 		garbage.collect()
 		for turn := range runners {
 			i := (round + turn) % len(runners)
+			quiet.await(cpus)
 			if err := results[i].measure(runners[i]); err != nil {
 				return nil, err
 			}
@@ -144,6 +148,9 @@ func runWork(p plan, w work, cpus int, runners []runner) ([]result, error) {
 	fmt.Fprintf(os.Stderr, "%-20s %2d cpu  %5.1f s", w.name, cpus, time.Since(began).Seconds())
 	for _, r := range results {
 		fmt.Fprintf(os.Stderr, "  %s %.1f ns", r.peer.name, median(r.ns))
+	}
+	if quiet.busy > 0 {
+		fmt.Fprintf(os.Stderr, "  (%d of %d measurements began on a busy machine)", quiet.busy, p.rounds*len(runners))
 	}
 	fmt.Fprintln(os.Stderr)
 	return results, nil

@@ -18,6 +18,7 @@ const plotHeight = 170.0
 
 // writeScaling draws decisions a second over the number of CPUs.
 func writeScaling(w io.Writer, all []result) {
+	all = limiters(all)
 	d := &drawing{width: 2*panelWidth + 3*margin}
 	d.text("head", margin, 28, "Million decisions a second, over the number of CPUs: higher is better")
 	y := headHeight - 8

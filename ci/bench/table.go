@@ -48,13 +48,13 @@ func writeLegend(w io.Writer, names []string) {
 	for _, p := range peers() {
 		for _, name := range names {
 			if p.name == name {
-				fmt.Fprintf(w, "%-10s %s; memory bounded by %s\n", p.name, p.about, cond(p.bounds == "", "nothing", p.bounds))
+				fmt.Fprintf(w, "%-10s %s%s\n", p.name, p.about, cond(p.bounds == "", "", "; memory bounded by "+p.bounds))
 			}
 		}
 	}
 }
 
-func cond(ok bool, yes, no string) string {
+func cond[T any](ok bool, yes, no T) T {
 	if ok {
 		return yes
 	}
