@@ -14,9 +14,9 @@ import (
 // timeout is when a client gives a command up.
 const timeout = DefaultPatience + grace
 
-// poolSize is enough for the workers, the heartbeat and a connection that
-// hangs.
-const poolSize = workers + 4
+// poolSize is far more than is ever used. After so many failures to connect in a
+// row, the client tries only once a second.
+const poolSize = 512
 
 // Dial makes a client for the servers that a URL names; it does not connect.
 //
@@ -112,7 +112,7 @@ func sentinels(u url.URL) (redis.UniversalClient, error) {
 		o.TLSConfig = o.TLSConfig.Clone()
 		o.TLSConfig.ServerName = "" // each server's own
 	}
-	o.MaxRetries, o.ContextTimeoutEnabled = t.MaxRetries, t.ContextTimeoutEnabled
+	o.MaxRetries, o.ContextTimeoutEnabled, o.DisableIndentity = t.MaxRetries, t.ContextTimeoutEnabled, true
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = t.DialTimeout, t.ReadTimeout, t.WriteTimeout, t.PoolTimeout
 	o.PoolSize, o.MinIdleConns = t.PoolSize, t.MinIdleConns
 	return redis.NewFailoverClient(&o), nil
@@ -146,6 +146,7 @@ func (d dialer) tuned() dialer {
 // tokens.
 func tuned(o redis.Options) *redis.Options {
 	o.MaxRetries, o.ContextTimeoutEnabled = -1, true
+	o.DisableIndentity = true // saves a round trip of each new connection
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = timeout, timeout, timeout, timeout
 	o.PoolSize, o.MinIdleConns, o.MaxIdleConns = poolSize, 1, 0
 	o.Dialer = dialer(o.Dialer).tuned()
@@ -154,6 +155,7 @@ func tuned(o redis.Options) *redis.Options {
 
 func tunedCluster(o redis.ClusterOptions) *redis.ClusterOptions {
 	o.MaxRetries, o.ContextTimeoutEnabled = -1, true
+	o.DisableIndentity = true // saves a round trip of each new connection
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = timeout, timeout, timeout, timeout
 	o.PoolSize, o.MinIdleConns, o.MaxIdleConns = poolSize, 0, 0
 	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false

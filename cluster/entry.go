@@ -25,26 +25,25 @@ type entry struct {
 	most    atomic.Int64 // the largest cost that the local share was asked for
 
 	mu       sync.Mutex
-	gone     bool                     // no longer in the table; its lease is frozen for good
-	done     chan struct{}            // closed at the end of a renewal; nil if nobody waits
-	waiting  int64                    // tokens that requests wait for
-	giving   int64                    // tokens that the next renewal gives back
-	plan     *shared.Plan             // of the renewal in flight
-	ask      shared.Ask               // of the renewal in flight
-	debt     int64                    // of its charge, what was spent beyond the lease
-	sent     time.Duration            // when it went out
-	sends    [perSecond]time.Duration // when the last renewals went out,
-	send     int                      // and which of them is the oldest
-	lead     time.Duration            // from a renewal until its first token can be spent
-	demand   float64                  // tokens a second
-	observed float64                  // seconds of it
-	target   int64                    // tokens that the last renewal aimed at
-	lacked   int64                    // what the shared bucket lacked then, in units,
-	at       int64                    // and Redis's clock
-	growing  bool                     // it aimed at less than the demand
-	limited  bool                     // it did not get all it wanted
-	alone    bool                     // nobody else took from the bucket in between
-	jitter   uint64                   // state of its random numbers
+	gone     bool          // no longer in the table; its lease is frozen for good
+	done     chan struct{} // closed at the end of a renewal; nil if nobody waits
+	waiting  int64         // tokens that requests wait for
+	giving   int64         // tokens that the next renewal gives back
+	plan     *shared.Plan  // of the renewal in flight
+	ask      shared.Ask    // of the renewal in flight
+	debt     int64         // of its charge, what was spent beyond the lease
+	sent     time.Duration // when it went out
+	pace     time.Duration // when all quick renewals may be made again
+	lead     time.Duration // from a renewal until its first token can be spent
+	demand   float64       // tokens a second
+	observed float64       // seconds of it
+	target   int64         // tokens that the last renewal aimed at
+	lacked   int64         // what the shared bucket lacked then, in units,
+	at       int64         // and Redis's clock
+	growing  bool          // it aimed at less than the demand
+	limited  bool          // it did not get all it wanted
+	alone    bool          // nobody else took from the bucket in between
+	jitter   uint64        // state of its random numbers
 
 	// Of the sweeper alone.
 	seen      *lease
@@ -53,10 +52,7 @@ type entry struct {
 }
 
 func newEntry(key string, hash uint64, plan *shared.Plan, seed uint64) *entry {
-	e := &entry{key: key, hash: hash, jitter: hash ^ seed | 1}
-	for i := range e.sends {
-		e.sends[i] = never
-	}
+	e := &entry{key: key, hash: hash, pace: never, jitter: seedOf(key) ^ seed | 1}
 	e.lease.Store(&lease{plan: plan, low: always, next: never, born: never, fullAt: never})
 	return e
 }
@@ -114,10 +110,16 @@ func (e *entry) refund(now time.Duration, cost int64) bool {
 	})
 }
 
-// charge takes tokens that the lease need not hold, down to one burst of debt.
+// charge takes tokens that the lease need not hold. How deep the debt can be is
+// for the shared bucket to say; of a key that is not known no more than a burst
+// is taken, as in package limiter.
 func (e *entry) charge(now time.Duration, cost int64) bool {
 	return e.spend(func(ls *lease, spent int64) int64 {
-		room := ls.plan.Limit.Burst + (ls.usable(now) - spent)
+		burst := ls.plan.Limit.Burst
+		if ls.born == never {
+			cost = min(cost, burst)
+		}
+		room := 2*burst + (ls.usable(now) - spent)
 		return spent + min(cost, max(0, room))
 	})
 }

@@ -275,7 +275,7 @@ func (k *link) found(nodes int64) {
 	}
 	k.told, k.since = true, time.Now()
 	k.down.Store(false)
-	k.say("cluster: Redis answers%s: limits are shared by %d gateways", was, k.nodes.Load())
+	k.say("cluster: Redis answers%s; gateways that share the limits: %d", was, k.nodes.Load())
 }
 
 // leave gives back all leases and takes this gateway out of the count.

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// interval is the time between the renewals of a key while it wants more
-	// than it gets. They may follow each other faster while a lease grows, but
-	// are never more than perSecond in a second.
-	interval  = 95 * time.Millisecond
-	spread    = 20 * time.Millisecond // random on top, so that gateways take turns
+	// interval is the least time between the renewals of a key on average.
+	// While a lease grows, quick of them may follow each other at once.
+	interval  = 100 * time.Millisecond
+	quick     = 4
+	spread    = 10 * time.Millisecond // random on top, so that gateways take turns
 	period    = interval + spread
 	perSecond = 10
 	// lapse is how long a renewal has to keep the shared bucket from
@@ -40,8 +40,7 @@ func (e *entry) prepare(now time.Duration, charge int64) shared.Ask {
 		e.ask = shared.Ask{Share: 1}
 		return e.ask
 	}
-	e.sends[e.send] = now
-	e.send = (e.send + 1) % perSecond
+	e.pace = max(e.pace, now) + interval
 
 	left := ls.total - spent
 	e.debt = max(0, -left)
@@ -124,7 +123,7 @@ func (e *entry) settle(now time.Duration, g shared.Grant, err error) {
 	ls := &lease{plan: old.plan, born: now, low: always, next: e.earliest(), fullAt: old.fullAt}
 	ls.inherit(old, spent, now)
 	if err != nil {
-		ls.fault = true
+		ls.fault, e.giving = true, 0
 		ls.next = max(ls.next, now+retry+e.random(retry/2))
 	} else {
 		e.grant(ls, g, now)
@@ -134,7 +133,7 @@ func (e *entry) settle(now time.Duration, g shared.Grant, err error) {
 }
 
 // earliest is when the pace allows the next renewal.
-func (e *entry) earliest() time.Duration { return e.sends[e.send] + time.Second }
+func (e *entry) earliest() time.Duration { return e.pace - (quick-1)*interval }
 
 // grant adds to the lease what a renewal brought and sets when the next is due.
 func (e *entry) grant(ls *lease, g shared.Grant, now time.Duration) {
@@ -151,26 +150,28 @@ func (e *entry) grant(ls *lease, g shared.Grant, now time.Duration) {
 	e.limited = g.Tokens < e.ask.Want
 	pace := time.Duration(0)
 	if e.limited {
-		pace = interval
+		pace = period
 	}
 	ls.add(g, now, pace)
 	e.learn(ls, g, now)
-	ls.plenty = !e.limited && ls.plan.Free(e.lacked) > 0
-	if !ls.plenty && !e.growing {
+	free := ls.plan.Free(e.lacked)
+	ls.plenty = free > 0
+	if free == 0 && !e.growing {
 		ls.next = max(ls.next, e.sent+interval+e.random(spread))
 	}
 	if g.Tokens == 0 && e.limited {
-		ls.next = max(ls.next, after(now, ls.plan.Offered(e.lacked)+e.random(spread)))
+		// It is offered in advance, so there is time for all to have a chance.
+		ls.next = max(ls.next, after(now, ls.plan.Offered(e.lacked)+e.random(shared.Ahead/2)))
 	}
 	use := max(1, int64(e.demand*interval.Seconds()))
 	switch {
 	case e.limited:
 		// The sooner the better.
-	case !ls.plenty:
-		ls.low = e.target - (use+1)/2
 	case e.target <= 1:
 		// A key that is asked for rarely takes each token when it is wanted.
 		ls.low = -1
+	case !ls.plenty:
+		ls.low = e.target - (use+1)/2
 	default:
 		ls.low = min(e.target/2, e.target-use)
 	}

@@ -83,14 +83,16 @@ func gcd(a, b int64) int64 {
 }
 
 // divide makes the share hold its part of what the shared bucket held when it
-// was last seen, so that a fault does not come with a burst.
+// was last seen, less what is leased still, so that a fault does not come with a
+// burst.
 func (l *Limiter) divide(e *entry, c limiter.Claim, part limiter.Limit) {
 	ls, now := e.lease.Load(), l.clock()
 	if ls.born == never {
 		return
 	}
 	held := max(0, c.Limit.Burst-ls.plan.Tokens(ls.fullAt-now)) / max(1, l.link.nodes.Load())
-	if surplus := l.shares.Peek(c.Key, part).Remaining - held; surplus > 0 {
+	left := max(0, ls.total-max(ls.spent.Load(), 0))
+	if surplus := l.shares.Peek(c.Key, part).Remaining - held + left; surplus > 0 {
 		l.shares.Charge(c.Key, part, surplus)
 	}
 }
@@ -107,4 +109,13 @@ func (l *Limiter) unite(e *entry) (charge, lacks int64, united bool) {
 	lacks = part.Burst - l.shares.Peek(e.key, part).Remaining
 	whole := float64(limit.Burst) / float64(max(1, l.link.nodes.Load()))
 	return int64(float64(lacks) / float64(part.Burst) * whole), lacks, true
+}
+
+// divided reports whether the share lacks something that is still to be charged.
+func (l *Limiter) divided(e *entry) bool {
+	if _, lacks, _ := l.unite(e); lacks > 0 {
+		return true
+	}
+	e.split.Store(false)
+	return false
 }

@@ -31,12 +31,12 @@ func (l *Limiter) tend(e *entry, now time.Duration) {
 	switch {
 	case spent == frozen || e.busy.Load():
 	case ls != e.seen || spent != e.seenSpent:
-		e.seen, e.seenSpent, e.seenAt = ls, spent, now
-		if now-ls.born >= idle && left > 4*(spent+4) {
+		if ls == e.seen && now-ls.born >= idle && left > 4*(spent+4) {
 			l.renew(e, ls, now) // in use, but far too large
 		}
-	case left < 0:
-		l.renew(e, ls, now)
+		e.seen, e.seenSpent, e.seenAt = ls, spent, now
+	case left < 0 || e.split.Load() && l.divided(e):
+		l.renew(e, ls, now) // to charge it
 	case left > 0 && now-e.seenAt >= idle && !l.link.down.Load():
 		if e.empty(now) {
 			l.enqueue(e)

@@ -95,12 +95,10 @@ local grant = math.min(want, free, math.max(math.ceil(free * share / 4), math.mi
 
 local after = used + grant * interval
 if grant > 0 or back > 0 or charge > 0 or changed then
-  if after > 0 then -- kept until it is full, or for 285 years
-    local expiry = math.min(9e12, math.ceil(micros(after, scale) / 1000) + 1)
-    local text = string.format('%.0f %.0f %.0f %.0f %.0f', tick(now, scale), after, scale, interval, burst)
-    redis.call('SET', KEYS[1], text, 'PX', string.format('%.0f', expiry))
-  elseif word then
-    redis.call('DEL', KEYS[1])
-  end
+  -- Kept until it is full, and a while longer: if it were forgotten while not
+  -- all takers have learned of a lower burst, the others would find a full one.
+  local expiry = math.min(9e12, math.ceil(micros(after, scale) / 1000) + 15000)
+  local text = string.format('%.0f %.0f %.0f %.0f %.0f', tick(now, scale), after, scale, interval, burst)
+  redis.call('SET', KEYS[1], text, 'PX', string.format('%.0f', expiry))
 end
 return {grant, used, now}
