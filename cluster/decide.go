@@ -97,7 +97,7 @@ func (l *Limiter) lookAt(c limiter.Claim, keep bool, now time.Duration, wait boo
 	switch {
 	case spent == frozen: // taking will tell
 		return limiter.Decision{Allowed: true, Remaining: c.Limit.Burst}, nil
-	case c.Cost <= 0 || c.Cost > ls.plan.Limit.Burst:
+	case takesNothing(c, ls, keep):
 		return ls.look(now, c.Cost), nil
 	case spent+c.Cost <= ls.usable(now):
 		return ls.decision(now, spent+c.Cost, true), nil

@@ -4,9 +4,11 @@
 // The bucket of a key lives in Redis, as one GCRA word that one script changes
 // (package shared). A gateway leases tokens of it, some at a time, and spends
 // them from its own memory without a lock. Leases are renewed in the
-// background, ahead of need, at most ten times a second for each key; what lies
-// unused for a second is given back. A gateway that Redis has refused a token
-// does not ask again before there can be one.
+// background, ahead of need, at most ten times a second for each key on average
+// (and four times more when its demand jumps); what lies unused for a second is
+// given back. A gateway that Redis has refused a token does not ask again before
+// one refills, but for a look after 1.5 s, 3 s, 6 s and so on: what is not there
+// may only be leased to another.
 //
 // # Leases
 //

@@ -34,6 +34,7 @@ type entry struct {
 	debt     int64         // of its charge, what was spent beyond the lease
 	sent     time.Duration // when it went out
 	pace     time.Duration // when all quick renewals may be made again
+	doubt    time.Duration // how long the next refusal is believed
 	lead     time.Duration // from a renewal until its first token can be spent
 	demand   float64       // tokens a second
 	observed float64       // seconds of it
@@ -52,7 +53,7 @@ type entry struct {
 }
 
 func newEntry(key string, hash uint64, plan *shared.Plan, seed uint64) *entry {
-	e := &entry{key: key, hash: hash, pace: never, jitter: seedOf(key) ^ seed | 1}
+	e := &entry{key: key, hash: hash, pace: never, doubt: doubt / 2, jitter: seedOf(key) ^ seed | 1}
 	e.lease.Store(&lease{plan: plan, low: always, next: never, born: never, fullAt: never})
 	return e
 }

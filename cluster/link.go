@@ -67,7 +67,7 @@ type link struct {
 	patience time.Duration
 	fixed    int // nodes, if not to be counted
 	log      func(string)
-	connect  func() redis.UniversalClient // nil once there is a client
+	connect  func() redis.UniversalClient // nil if the client was given
 	started  time.Time
 	holder   atomic.Pointer[holder]
 	tripped  chan struct{}

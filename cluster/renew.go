@@ -10,21 +10,23 @@ import (
 const (
 	// interval is the least time between the renewals of a key on average.
 	// While a lease grows, quick of them may follow each other at once.
-	interval  = 100 * time.Millisecond
-	quick     = 4
-	spread    = 10 * time.Millisecond // random on top, so that gateways take turns
-	period    = interval + spread
-	perSecond = 10
+	interval = 100 * time.Millisecond
+	quick    = 4
+	spread   = 10 * time.Millisecond // random on top, so that gateways take turns
+	period   = interval + spread
 	// lapse is how long a renewal has to keep the shared bucket from
 	// overflowing: the time until the next, and more.
 	lapse = 180 * time.Millisecond
 	// idle is how long a lease may lie unused, and how old knowledge of the
 	// shared bucket may be before a request had better ask.
 	idle = time.Second
+	// doubt is how long a refusal is believed if the bucket is to refill later: it
+	// may only be leased, and be given back. It doubles with each refusal.
+	doubt = 3 * idle / 2
 	// retry is the pause after a renewal that failed.
 	retry = 500 * time.Millisecond
 	// firstLease bounds the lease of a key whose demand is not known yet.
-	firstLease = 100
+	firstLease = 100 // tokens
 	// growth bounds how much more than the last time a renewal aims at.
 	growth = 8
 )
@@ -88,7 +90,9 @@ func (e *entry) aim(ls *lease, asked int64, now time.Duration) int64 {
 	flow := e.demand * span.Seconds()
 	flow += math.Sqrt(flow) / 2 // for chance
 	target := int64(max(1, flow, min(e.demand, float64(burst)/4)))
-	first := min(max(burst/4, 1), firstLease)
+	// The first lease is no more than refills until it is idle: of a key that is
+	// asked for once, nothing has to be given back then.
+	first := max(1, min(burst/4, firstLease, ls.plan.Tokens(idle)-1))
 	if now-ls.born >= idle {
 		target = max(target, first)
 	}
@@ -159,9 +163,12 @@ func (e *entry) grant(ls *lease, g shared.Grant, now time.Duration) {
 	if free == 0 && !e.growing {
 		ls.next = max(ls.next, e.sent+interval+e.random(spread))
 	}
-	if g.Tokens == 0 && e.limited {
+	if g.Tokens > 0 {
+		e.doubt = doubt / 2
+	} else if e.limited {
+		e.doubt = min(2*e.doubt, time.Hour)
 		// It is offered in advance, so there is time for all to have a chance.
-		ls.next = max(ls.next, after(now, ls.plan.Offered(e.lacked)+e.random(shared.Ahead/2)))
+		ls.next = max(ls.next, after(now, min(ls.plan.Offered(e.lacked), e.doubt)+e.random(shared.Ahead/2)))
 	}
 	use := max(1, int64(e.demand*interval.Seconds()))
 	switch {

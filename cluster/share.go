@@ -31,6 +31,7 @@ func (l *Limiter) local(e *entry, c limiter.Claim, take bool) limiter.Decision {
 	}
 	part := l.shareOf(c.Limit, c.Cost)
 	if e != nil {
+		c.Limit = e.lease.Load().plan.Limit
 		part = e.shareOf(l, c)
 		if !e.split.Load() && e.split.CompareAndSwap(false, true) {
 			l.divide(e, c, part)

@@ -108,7 +108,7 @@ func (l *Limiter) request(c limiter.Claim, keep bool, deadline *time.Time) (limi
 			return l.unknown(c, ok)
 		}
 		ls := e.lease.Load()
-		if c.Cost <= 0 || c.Cost > ls.plan.Limit.Burst {
+		if takesNothing(c, ls, keep) {
 			return ls.look(now, c.Cost), nowhere
 		}
 		ls, spent, ok := e.take(now, c.Cost)
@@ -145,6 +145,11 @@ func (l *Limiter) entryOf(c limiter.Claim, keep bool) (e *entry, ok bool) {
 	}
 	e.change(plan, l.clock())
 	return e, true
+}
+
+// takesNothing reports a cost of 0 or one that can never be met.
+func takesNothing(c limiter.Claim, ls *lease, keep bool) bool {
+	return c.Cost <= 0 || c.Cost > ls.plan.Limit.Burst || !keep && c.Cost > c.Limit.Burst
 }
 
 // unknown decides for a key without an entry: one that is only looked at, has

@@ -1,0 +1,351 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+
+	"tokenbucket.internal/cluster"
+	"tokenbucket.internal/limiter"
+)
+
+const gateways = 3
+
+var limit = limiter.Limit{Tokens: 1000, Period: time.Second, Burst: 100}
+
+type bench struct {
+	addr   string
+	length time.Duration
+	admin  *redis.Client
+	ctx    context.Context
+}
+
+func newBench(addr string, length time.Duration) (*bench, error) {
+	b := &bench{addr: addr, length: length, admin: redis.NewClient(&redis.Options{Addr: addr}), ctx: context.Background()}
+	return b, b.admin.Ping(b.ctx).Err()
+}
+
+func (b *bench) close() { _ = b.admin.Close() }
+
+// info is a number in Redis's INFO.
+func (b *bench) info(section, pattern string) float64 {
+	m := regexp.MustCompile(pattern).FindStringSubmatch(b.admin.Info(b.ctx, section).Val())
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.ParseFloat(m[1], 64)
+	return n
+}
+
+func (b *bench) version() string {
+	m := regexp.MustCompile(`(?:redis|valkey)_version:(\S+)`).FindStringSubmatch(b.admin.Info(b.ctx, "server").Val())
+	if m == nil {
+		return "?"
+	}
+	return m[1]
+}
+
+// scripts is how many script calls Redis has served, those of the heartbeat,
+// which EVAL does, not counted.
+func (b *bench) scripts() float64 { return b.info("commandstats", `cmdstat_evalsha:calls=(\d+)`) }
+
+// bytes is what a key of a system takes in Redis.
+func (b *bench) bytes() float64 {
+	keys := b.admin.Keys(b.ctx, "*rate*").Val()
+	sum, n := int64(0), 0
+	for _, key := range keys[:min(len(keys), 1000)] {
+		if !strings.Contains(key, "gateways") {
+			sum += b.admin.MemoryUsage(b.ctx, key).Val()
+			n++
+		}
+	}
+	return float64(sum) / float64(max(n, 1))
+}
+
+// A system decides requests at one of the gateways.
+type system struct {
+	name  string
+	take  func(gateway int, key string, l limiter.Limit) bool
+	close func()
+}
+
+func (b *bench) leases() (*system, error) {
+	var limits []*cluster.Limiter
+	var clients []redis.UniversalClient
+	for range gateways {
+		client, err := cluster.Dial("redis://" + b.addr)
+		if err != nil {
+			return nil, err
+		}
+		l := cluster.New(cluster.Options{Client: client, Nodes: gateways})
+		limits, clients = append(limits, l), append(clients, client)
+		for !l.Stats().Up {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return &system{
+		name: "leases",
+		take: func(i int, key string, l limiter.Limit) bool { return limits[i].Take(key, l, 1).Allowed },
+		close: func() {
+			for i, l := range limits {
+				l.Close()
+				_ = clients[i].Close()
+			}
+		},
+	}, nil
+}
+
+func (b *bench) scriptEach() (*system, error) {
+	var limits []*redis_rate.Limiter
+	var clients []*redis.Client
+	for range gateways {
+		client := redis.NewClient(&redis.Options{Addr: b.addr})
+		limits, clients = append(limits, redis_rate.NewLimiter(client)), append(clients, client)
+	}
+	return &system{
+		name: "a script each",
+		take: func(i int, key string, l limiter.Limit) bool {
+			r, err := limits[i].Allow(b.ctx, key, redis_rate.Limit{Rate: int(l.Tokens), Burst: int(l.Burst), Period: l.Period})
+			return err == nil && r.Allowed > 0
+		},
+		close: func() {
+			for _, c := range clients {
+				_ = c.Close()
+			}
+		},
+	}, nil
+}
+
+// A run is what one load came to.
+type outcome struct {
+	span     time.Duration
+	asked    int
+	admitted []time.Duration // when
+	took     []time.Duration // each decision
+	scripts  float64
+	cpu      float64 // seconds that Redis used
+}
+
+// drive asks each gateway at its rate, from several goroutines, as steadily as
+// the machine lets it.
+func (b *bench) drive(s *system, rates []float64, l limiter.Limit, key func() string) outcome {
+	const each = 8 // goroutines for each gateway
+	var mu sync.Mutex
+	var all outcome
+	var ended sync.WaitGroup
+	scripts, cpu := b.scripts(), b.cpu()
+	start := time.Now()
+	for i, rate := range rates {
+		for n := range each {
+			ended.Add(1)
+			go func() {
+				defer ended.Done()
+				one := askSteadily(start, b.length, rate/each, float64(n)/each, func() bool { return s.take(i, key(), l) })
+				mu.Lock()
+				defer mu.Unlock()
+				all.asked += one.asked
+				all.admitted = append(all.admitted, one.admitted...)
+				all.took = append(all.took, one.took...)
+			}()
+		}
+	}
+	ended.Wait()
+	all.span = time.Since(start)
+	all.scripts, all.cpu = b.scripts()-scripts, b.cpu()-cpu
+	slices.Sort(all.admitted)
+	slices.Sort(all.took)
+	return all
+}
+
+func (b *bench) cpu() float64 {
+	return b.info("cpu", `used_cpu_sys:([\d.]+)`) + b.info("cpu", `used_cpu_user:([\d.]+)`)
+}
+
+func askSteadily(start time.Time, length time.Duration, rate, phase float64, take func() bool) (o outcome) {
+	for n := phase; ; n++ {
+		due := time.Duration(n / rate * 1e9)
+		if due >= length || time.Since(start) >= length {
+			return o
+		}
+		if wait := due - time.Since(start); wait > 100*time.Microsecond {
+			time.Sleep(wait)
+		}
+		before := time.Since(start)
+		allowed := take()
+		after := time.Since(start)
+		o.asked++
+		o.took = append(o.took, after-before)
+		if allowed {
+			o.admitted = append(o.admitted, after)
+		}
+	}
+}
+
+func (o outcome) quantile(q float64) time.Duration {
+	if len(o.took) == 0 {
+		return 0
+	}
+	return o.took[int(q*float64(len(o.took)-1))]
+}
+
+// use is what was admitted to what the limit allows, or to what was asked if
+// that is less.
+func (o outcome) use(l limiter.Limit) float64 {
+	most := float64(l.Burst) + float64(l.Tokens)*o.span.Seconds()/l.Period.Seconds()
+	return float64(len(o.admitted)) / min(most, float64(o.asked))
+}
+
+// peak is the most admitted in a second, to what the limit allows in one.
+func (o outcome) peak(l limiter.Limit) float64 {
+	most, j := 0, 0
+	for i := range o.admitted {
+		for o.admitted[i]-o.admitted[j] > time.Second {
+			j++
+		}
+		most = max(most, i-j+1)
+	}
+	return float64(most) / (float64(l.Burst) + float64(l.Tokens)/l.Period.Seconds())
+}
+
+func id(n uint64) string {
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:], n*0x9e3779b97f4a7c15)
+	binary.LittleEndian.PutUint64(b[8:], n)
+	return string(b[:])
+}
+
+func table(head string) *tabwriter.Writer {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, head+"\t")
+	return w
+}
+
+type rateResult struct {
+	System         string
+	Offered, Asked float64 // requests a second
+	Use            float64
+	Scripts        float64 // a second
+	RedisCPU       float64 // of one core
+	P50, P99       time.Duration
+}
+
+// rates compares both systems at growing request rates on one key.
+func (b *bench) rates() (all []rateResult, err error) {
+	w := table("offered/s\tsystem\tasked/s\tuse of the limit\tscripts/s\tRedis CPU\tp50\tp99")
+	for n, offered := range []float64{100, 500, 2000, 5000, 10_000, 30_000} {
+		for _, open := range []func() (*system, error){b.leases, b.scriptEach} {
+			s, err := open()
+			if err != nil {
+				return nil, err
+			}
+			key := id(uint64(n + 1))
+			o := b.drive(s, even(offered), limit, func() string { return key })
+			s.close()
+			r := rateResult{
+				System: s.name, Offered: offered, Asked: float64(o.asked) / o.span.Seconds(), Use: o.use(limit),
+				Scripts: o.scripts / o.span.Seconds(), RedisCPU: o.cpu / o.span.Seconds(), P50: o.quantile(0.5), P99: o.quantile(0.99),
+			}
+			all = append(all, r)
+			fmt.Fprintf(w, "%.0f\t%s\t%.0f\t%.1f %%\t%.0f\t%.0f %%\t%v\t%v\t\n", offered, r.System, r.Asked, 100*r.Use, r.Scripts, 100*r.RedisCPU, r.P50.Round(100), r.P99.Round(100))
+		}
+	}
+	_ = w.Flush()
+	fmt.Println()
+	return all, nil
+}
+
+func even(offered float64) []float64 {
+	rates := make([]float64, gateways)
+	for i := range rates {
+		rates[i] = offered / gateways
+	}
+	return rates
+}
+
+type exactResult struct {
+	Load    string
+	Burst   int64
+	Use     float64
+	Peak    float64 // the most in a second, to burst + rate
+	Scripts float64 // a second and gateway
+}
+
+// exactness is how near leases come to the limit at five times its rate.
+func (b *bench) exactness() (all []exactResult, err error) {
+	w := table("burst\tload\tuse of the limit\tmost in 1 s\tscripts/s and gateway")
+	for _, burst := range []int64{100, 10, 1} {
+		for name, rates := range map[string][]float64{"even": even(5000), "90/5/5": {4500, 250, 250}} {
+			s, err := b.leases()
+			if err != nil {
+				return nil, err
+			}
+			l := limit
+			l.Burst = burst
+			key := id(rand.Uint64())
+			o := b.drive(s, rates, l, func() string { return key })
+			s.close()
+			r := exactResult{Load: name, Burst: burst, Use: o.use(l), Peak: o.peak(l), Scripts: o.scripts / o.span.Seconds() / gateways}
+			all = append(all, r)
+			fmt.Fprintf(w, "%d\t%s\t%.1f %%\t%.3f\t%.1f\t\n", burst, name, 100*r.Use, r.Peak, r.Scripts)
+		}
+	}
+	_ = w.Flush()
+	fmt.Println()
+	return all, nil
+}
+
+type keysResult struct {
+	System       string
+	Keys         int
+	Asked        float64 // a second
+	Scripts      float64 // a second
+	RedisCPU     float64 // of one core
+	BytesEach    float64 // Redis memory for each key (MEMORY USAGE)
+	P50, P99     time.Duration
+	ScriptsEach  float64 // for each request
+	RequestsEach float64 // a second and key
+}
+
+// manyKeys asks for many keys at random: so many that each is asked for rarely,
+// which is where leases gain least, and fewer that are asked for more often.
+func (b *bench) manyKeys(keys int) (all []keysResult, err error) {
+	w := table("keys\tsystem\tasked/s\tfor each key\tscripts/s\tfor each request\tRedis CPU\tRedis bytes/key\tp50\tp99")
+	for _, n := range []int{keys, max(1, keys/100)} {
+		for _, open := range []func() (*system, error){b.leases, b.scriptEach} {
+			s, err := open()
+			if err != nil {
+				return nil, err
+			}
+			if err := b.admin.FlushAll(b.ctx).Err(); err != nil {
+				return nil, err
+			}
+			slow := limiter.Limit{Tokens: 1000, Period: time.Minute, Burst: 1000}
+			o := b.drive(s, even(15_000), slow, func() string { return id(uint64(rand.IntN(n))) })
+			each := b.bytes()
+			s.close()
+			r := keysResult{
+				System: s.name, Keys: n, Asked: float64(o.asked) / o.span.Seconds(), Scripts: o.scripts / o.span.Seconds(),
+				RedisCPU: o.cpu / o.span.Seconds(), BytesEach: each, P50: o.quantile(0.5), P99: o.quantile(0.99),
+				ScriptsEach: o.scripts / float64(o.asked), RequestsEach: float64(o.asked) / o.span.Seconds() / float64(n),
+			}
+			all = append(all, r)
+			fmt.Fprintf(w, "%d\t%s\t%.0f\t%.2f/s\t%.0f\t%.2f\t%.0f %%\t%.0f\t%v\t%v\t\n", n, r.System, r.Asked, r.RequestsEach, r.Scripts, r.ScriptsEach,
+				100*r.RedisCPU, r.BytesEach, r.P50.Round(100), r.P99.Round(100))
+		}
+	}
+	_ = w.Flush()
+	fmt.Println()
+	return all, nil
+}
