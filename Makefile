@@ -129,6 +129,10 @@ bench: ## the limiter beside its peers: a table, and ci/bench/results (raw figur
 	go test -run '^$$' -bench 'TokenBucket|RateLimit' -benchmem ./...
 	cd ci/bench && go run . -out results
 
+.PHONY: bench-cluster
+bench-cluster: ## three gateways on one Redis, beside a script for each request; needs redis-server
+	cd ci/cluster && go run ./bench -out results
+
 .PHONY: mutate
 mutate: ## change each comparison and constant of the limiter, and see that the tests notice (long)
 	cd ci/bench && go run ./mutate
