@@ -93,27 +93,28 @@ func (l *Limiter) lookAt(c limiter.Claim, keep bool, now time.Duration, wait boo
 		return l.local(nil, c, false), nil
 	}
 	ls := e.lease.Load()
-	spent := ls.spent.Load()
+	v := view{ls, ls.spent.Load(), ls.usable(now)}
 	switch {
-	case spent == frozen: // taking will tell
+	case v.spent == frozen: // taking will tell
 		return limiter.Decision{Allowed: true, Remaining: c.Limit.Burst}, nil
 	case takesNothing(c, ls, keep):
 		return ls.look(now, c.Cost), nil
-	case spent+c.Cost <= ls.usable(now):
-		return ls.decision(now, spent+c.Cost, true), nil
+	case v.spent+c.Cost <= v.ready:
+		v.spent += c.Cost
+		return v.decision(now, true), nil
 	case l.lost(ls):
 		l.renew(e, ls, now)
 		return l.local(e, c, false), nil
 	}
 	e.lacks(ls, c.Cost)
-	if wait && l.worthWaiting(e, ls, spent, now, c.Cost) {
+	if wait && l.worthWaiting(e, v, now, c.Cost) {
 		done := e.enlist(c.Cost)
 		if l.renew(e, ls, now) {
-			return ls.refusal(now, spent, c.Cost), done
+			return v.refusal(now, c.Cost), done
 		}
 	}
 	l.renew(e, ls, now)
-	return ls.refusal(now, spent, c.Cost), nil
+	return v.refusal(now, c.Cost), nil
 }
 
 // giveBack returns what was taken for claims that are not all met.

@@ -58,21 +58,30 @@ func newEntry(key string, hash uint64, plan *shared.Plan, seed uint64) *entry {
 	return e
 }
 
-// take takes cost tokens of the lease if they can be spent now. It returns the
-// lease, nil if the entry is gone, and how many of its tokens are spent.
-func (e *entry) take(now time.Duration, cost int64) (ls *lease, spent int64, ok bool) {
+// A view is a lease as one request found it.
+type view struct {
+	*lease
+	spent int64
+	ready int64 // tokens that could be spent until then, spent ones included
+}
+
+// take takes cost tokens of the lease if they can be spent now. The view is that
+// after it, and without a lease if the entry is gone.
+func (e *entry) take(now time.Duration, cost int64) (v view, ok bool) {
 	for {
-		ls = e.lease.Load()
-		spent = ls.spent.Load()
-		switch {
-		case spent == frozen:
+		v.lease = e.lease.Load()
+		if v.spent = v.lease.spent.Load(); v.spent == frozen {
 			if e.replaced() {
-				return nil, 0, false
+				return view{}, false
 			}
-		case spent+cost > ls.usable(now):
-			return ls, spent, false
-		case ls.spent.CompareAndSwap(spent, spent+cost):
-			return ls, spent + cost, true
+			continue
+		}
+		if v.ready = v.usable(now); v.spent+cost > v.ready {
+			return v, false
+		}
+		if v.lease.spent.CompareAndSwap(v.spent, v.spent+cost) {
+			v.spent += cost
+			return v, true
 		}
 	}
 }

@@ -107,12 +107,14 @@ func (ls *lease) add(g shared.Grant, now, pace time.Duration) {
 	if p.n > 1 {
 		p.span = max(pace, after(now, ls.plan.Earned(g, g.Tokens))-p.first)
 	}
-	if last := len(ls.parts) - 1; last == maxParts-1 {
-		// As one, without the gap between them: its tokens wait a little longer.
-		p = part{p.first - ls.parts[last].span, p.span + ls.parts[last].span, p.n + ls.parts[last].n}
-		ls.parts = ls.parts[:last]
+	if ls.parts = append(ls.parts, p); len(ls.parts) > maxParts {
+		// The first two as one, which begins when the later does and ends with
+		// both, so none of its tokens comes too early.
+		a, b := ls.parts[0], ls.parts[1]
+		first, end := max(a.first, b.first), max(a.first+a.span, b.first+b.span)
+		ls.parts = ls.parts[1:]
+		ls.parts[0] = part{first, end - first, a.n + b.n}
 	}
-	ls.parts = append(ls.parts, p)
 }
 
 // after is a time some span later, or the end of time.
@@ -123,21 +125,19 @@ func after(now, span time.Duration) time.Duration {
 	return now + span
 }
 
-// decision describes the key after so many tokens of the lease were spent: as
-// if this gateway were alone with the shared bucket since it was last seen.
-func (ls *lease) decision(now time.Duration, spent int64, allowed bool) limiter.Decision {
-	burst := ls.plan.Limit.Burst
-	full := max(0, ls.fullAt-now)
-	left := ls.total - spent
-	if left >= 0 {
-		full = max(0, full-ls.plan.Span(left))
-	} else {
-		full = after(full, ls.plan.Span(-left))
+// decision describes the key: as if this gateway were alone with the shared
+// bucket since it was last seen.
+func (v view) decision(now time.Duration, allowed bool) limiter.Decision {
+	burst := v.plan.Limit.Burst
+	full := max(0, v.fullAt-now)
+	if left := v.total - v.spent; left < 0 {
+		full = after(full, v.plan.Span(-left))
+	} else if full > 0 {
+		full = max(0, full-v.plan.Span(left))
 	}
-	d := limiter.Decision{Allowed: allowed, ResetAfter: full}
-	d.Remaining = min(burst, max(0, ls.usable(now)-spent))
-	if allowed {
-		d.Remaining = max(d.Remaining, burst-ls.plan.Tokens(full))
+	d := limiter.Decision{Allowed: allowed, ResetAfter: full, Remaining: min(burst, max(0, v.ready-v.spent))}
+	if allowed && d.Remaining < burst {
+		d.Remaining = max(d.Remaining, burst-v.plan.Tokens(full))
 	}
 	return d
 }
@@ -145,28 +145,28 @@ func (ls *lease) decision(now time.Duration, spent int64, allowed bool) limiter.
 // refusal is the decision on a cost that the lease cannot meet now. When it
 // can is known if it holds the tokens, and else it is a guess: when the shared
 // bucket has them and may be asked.
-func (ls *lease) refusal(now time.Duration, spent, cost int64) limiter.Decision {
-	d := ls.decision(now, spent, false)
-	d.RetryAfter = max(ls.ready(spent+cost, now)-now, time.Millisecond)
+func (v view) refusal(now time.Duration, cost int64) limiter.Decision {
+	d := v.decision(now, false)
+	d.RetryAfter = max(v.due(v.spent+cost)-now, time.Millisecond)
 	return d
 }
 
 // look is the decision on a cost that takes nothing: 0, or one that can never
 // be met.
 func (ls *lease) look(now time.Duration, cost int64) limiter.Decision {
-	spent := ls.spent.Load()
-	if spent == frozen {
-		spent = 0
+	v := view{ls, ls.spent.Load(), ls.usable(now)}
+	if v.spent == frozen {
+		v.spent = 0
 	}
-	d := ls.decision(now, spent, true)
+	d := v.decision(now, true)
 	if cost != 0 {
 		d.Allowed, d.RetryAfter = false, -1
 	}
 	return d
 }
 
-// ready is when n tokens of the lease, those spent included, are earned.
-func (ls *lease) ready(n int64, now time.Duration) time.Duration {
+// due is when n tokens of the lease, those spent included, are earned.
+func (ls *lease) due(n int64) time.Duration {
 	n -= ls.base
 	for _, p := range ls.parts {
 		if n <= p.n {

@@ -111,17 +111,17 @@ func (l *Limiter) request(c limiter.Claim, keep bool, deadline *time.Time) (limi
 		if takesNothing(c, ls, keep) {
 			return ls.look(now, c.Cost), nowhere
 		}
-		ls, spent, ok := e.take(now, c.Cost)
+		v, ok := e.take(now, c.Cost)
 		if ok {
-			if ls.total-spent <= ls.low && now >= ls.next {
-				l.renew(e, ls, now)
+			if v.total-v.spent <= v.low && now >= v.next {
+				l.renew(e, v.lease, now)
 			}
-			return ls.decision(now, spent, true), fromLease
+			return v.decision(now, true), fromLease
 		}
-		if ls == nil {
+		if v.lease == nil {
 			continue
 		}
-		if d, from, ok := l.lacking(e, ls, spent, now, c, deadline); ok {
+		if d, from, ok := l.lacking(e, v, now, c, deadline); ok {
 			return d, from
 		}
 	}
@@ -172,30 +172,30 @@ func (l *Limiter) lost(ls *lease) bool { return ls.fault || l.link.down.Load() }
 
 // lacking decides a claim that the lease cannot meet now. False means that the
 // entry is gone.
-func (l *Limiter) lacking(e *entry, ls *lease, spent int64, now time.Duration, c limiter.Claim, deadline *time.Time) (limiter.Decision, source, bool) {
+func (l *Limiter) lacking(e *entry, v view, now time.Duration, c limiter.Claim, deadline *time.Time) (limiter.Decision, source, bool) {
 	for {
-		if l.lost(ls) {
-			l.renew(e, ls, now)
+		if l.lost(v.lease) {
+			l.renew(e, v.lease, now)
 			return l.local(e, c, true), fromShare, true
 		}
-		e.lacks(ls, c.Cost)
-		if !l.worthWaiting(e, ls, spent, now, c.Cost) {
-			l.renew(e, ls, now)
-			return ls.refusal(now, spent, c.Cost), nowhere, true
+		e.lacks(v.lease, c.Cost)
+		if !l.worthWaiting(e, v, now, c.Cost) {
+			l.renew(e, v.lease, now)
+			return v.refusal(now, c.Cost), nowhere, true
 		}
 		done := e.enlist(c.Cost)
-		if !l.renew(e, ls, now) {
-			return ls.refusal(now, spent, c.Cost), nowhere, true
+		if !l.renew(e, v.lease, now) {
+			return v.refusal(now, c.Cost), nowhere, true
 		}
 		if !l.await(done, deadline) {
 			return l.local(e, c, true), fromShare, true
 		}
 		now = l.clock()
 		var ok bool
-		if ls, spent, ok = e.take(now, c.Cost); ok {
-			return ls.decision(now, spent, true), fromLease, true
+		if v, ok = e.take(now, c.Cost); ok {
+			return v.decision(now, true), fromLease, true
 		}
-		if ls == nil {
+		if v.lease == nil {
 			return limiter.Decision{}, nowhere, false
 		}
 	}
@@ -203,10 +203,9 @@ func (l *Limiter) lacking(e *entry, ls *lease, spent int64, now time.Duration, c
 
 // worthWaiting reports whether Redis may have the tokens that the lease lacks:
 // it has not been asked for a while, or held more than was wanted.
-func (l *Limiter) worthWaiting(e *entry, ls *lease, spent int64, now time.Duration, cost int64) bool {
-	return l.wait > 0 && ls.total-spent < cost &&
-		(ls.plenty || now-ls.born >= idle) &&
-		(now >= ls.next || e.busy.Load())
+func (l *Limiter) worthWaiting(e *entry, v view, now time.Duration, cost int64) bool {
+	return (v.plenty || now-v.born >= idle) && v.total-v.spent < cost && l.wait > 0 &&
+		(now >= v.next || e.busy.Load())
 }
 
 // await waits for the end of a renewal until the deadline, which the first wait

@@ -97,6 +97,9 @@ func TestTakeAllWithOneKeyTwice(t *testing.T) {
 	if d := l.PeekAt(0, "k", tenASecond); d.Remaining != 10 {
 		t.Errorf("the first claim was not given back: %+v", d)
 	}
+	if d := l.TakeAllAt(0, Claim{"k", tenASecond, 3}, Claim{"k", tenASecond, 3}); !d.Allowed || d.Remaining != 4 {
+		t.Errorf("6 of 10 tokens: %+v", d)
+	}
 }
 
 // Concurrent claims on two buckets: neither gives more than it holds, and what

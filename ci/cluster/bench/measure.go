@@ -7,9 +7,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -61,17 +61,17 @@ func (b *bench) version() string {
 // which EVAL does, not counted.
 func (b *bench) scripts() float64 { return b.info("commandstats", `cmdstat_evalsha:calls=(\d+)`) }
 
-// bytes is what a key of a system takes in Redis.
-func (b *bench) bytes() float64 {
-	keys := b.admin.Keys(b.ctx, "*rate*").Val()
-	sum, n := int64(0), 0
-	for _, key := range keys[:min(len(keys), 1000)] {
-		if !strings.Contains(key, "gateways") {
-			sum += b.admin.MemoryUsage(b.ctx, key).Val()
-			n++
-		}
-	}
-	return float64(sum) / float64(max(n, 1))
+// bytes is what a key takes in Redis, its place in the table included.
+func (b *bench) bytes(before float64) float64 {
+	return (b.info("memory", `used_memory:(\d+)`) - before) / float64(max(1, b.admin.DBSize(b.ctx).Val()))
+}
+
+// heap is what this process keeps.
+func heap() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
 }
 
 // A system decides requests at one of the gateways.
@@ -307,45 +307,68 @@ func (b *bench) exactness() (all []exactResult, err error) {
 }
 
 type keysResult struct {
-	System       string
-	Keys         int
-	Asked        float64 // a second
-	Scripts      float64 // a second
-	RedisCPU     float64 // of one core
-	BytesEach    float64 // Redis memory for each key (MEMORY USAGE)
-	P50, P99     time.Duration
-	ScriptsEach  float64 // for each request
-	RequestsEach float64 // a second and key
+	System      string
+	Keys        int
+	Asked       float64 // a second
+	AskedEach   float64 // a second and key
+	Scripts     float64 // a second
+	ScriptsEach float64 // for each request
+	RedisCPU    float64 // of one core
+	RedisBytes  float64 // for each key
+	Bytes       float64 // for each key and gateway, in the gateway's process
+	P50, P99    time.Duration
 }
 
 // manyKeys asks for many keys at random: so many that each is asked for rarely,
 // which is where leases gain least, and fewer that are asked for more often.
 func (b *bench) manyKeys(keys int) (all []keysResult, err error) {
-	w := table("keys\tsystem\tasked/s\tfor each key\tscripts/s\tfor each request\tRedis CPU\tRedis bytes/key\tp50\tp99")
+	w := table("keys\tsystem\tasked/s\tfor each key\tscripts/s\tfor each request\tRedis CPU\tRedis bytes/key\tgateway bytes/key\tp50\tp99")
 	for _, n := range []int{keys, max(1, keys/100)} {
 		for _, open := range []func() (*system, error){b.leases, b.scriptEach} {
-			s, err := open()
+			r, err := b.keys(n, open)
 			if err != nil {
 				return nil, err
 			}
-			if err := b.admin.FlushAll(b.ctx).Err(); err != nil {
-				return nil, err
-			}
-			slow := limiter.Limit{Tokens: 1000, Period: time.Minute, Burst: 1000}
-			o := b.drive(s, even(15_000), slow, func() string { return id(uint64(rand.IntN(n))) })
-			each := b.bytes()
-			s.close()
-			r := keysResult{
-				System: s.name, Keys: n, Asked: float64(o.asked) / o.span.Seconds(), Scripts: o.scripts / o.span.Seconds(),
-				RedisCPU: o.cpu / o.span.Seconds(), BytesEach: each, P50: o.quantile(0.5), P99: o.quantile(0.99),
-				ScriptsEach: o.scripts / float64(o.asked), RequestsEach: float64(o.asked) / o.span.Seconds() / float64(n),
-			}
 			all = append(all, r)
-			fmt.Fprintf(w, "%d\t%s\t%.0f\t%.2f/s\t%.0f\t%.2f\t%.0f %%\t%.0f\t%v\t%v\t\n", n, r.System, r.Asked, r.RequestsEach, r.Scripts, r.ScriptsEach,
-				100*r.RedisCPU, r.BytesEach, r.P50.Round(100), r.P99.Round(100))
+			fmt.Fprintf(w, "%d\t%s\t%.0f\t%.2f/s\t%.0f\t%.2f\t%.0f %%\t%.0f\t%.0f\t%v\t%v\t\n", n, r.System, r.Asked, r.AskedEach, r.Scripts, r.ScriptsEach,
+				100*r.RedisCPU, r.RedisBytes, r.Bytes, r.P50.Round(100), r.P99.Round(100))
 		}
 	}
 	_ = w.Flush()
 	fmt.Println()
 	return all, nil
+}
+
+func (b *bench) keys(n int, open func() (*system, error)) (keysResult, error) {
+	if err := b.admin.FlushAll(b.ctx).Err(); err != nil {
+		return keysResult{}, err
+	}
+	s, err := open()
+	if err != nil {
+		return keysResult{}, err
+	}
+	defer s.close()
+	// So slow that a bucket is there as long as this takes.
+	slow := limiter.Limit{Tokens: 60, Period: time.Hour, Burst: 1000}
+	memory, kept := b.info("memory", `used_memory:(\d+)`), heap()
+	var ended sync.WaitGroup
+	for i := range gateways {
+		ended.Add(1)
+		go func() { // every key is known everywhere
+			defer ended.Done()
+			for k := range n {
+				s.take(i, id(uint64(k)), slow)
+			}
+		}()
+	}
+	ended.Wait()
+	each, own := b.bytes(memory), (heap()-kept)/float64(n)/gateways
+	o := b.drive(s, even(15_000), slow, func() string { return id(uint64(rand.IntN(n))) })
+	r := keysResult{
+		System: s.name, Keys: n, Asked: float64(o.asked) / o.span.Seconds(), Scripts: o.scripts / o.span.Seconds(),
+		RedisCPU: o.cpu / o.span.Seconds(), RedisBytes: each, Bytes: max(0, own), P50: o.quantile(0.5), P99: o.quantile(0.99),
+		ScriptsEach: o.scripts / float64(o.asked),
+	}
+	r.AskedEach = r.Asked / float64(n)
+	return r, nil
 }
