@@ -48,7 +48,7 @@ type Options struct {
 	OnRedisFault Fault
 	// Log gets one line for each change between Redis answering and not.
 	Log func(line string)
-	// MaxKeys bounds the keys kept here, at about 400 bytes each; those not
+	// MaxKeys bounds the keys kept here, at about 500 bytes each; those not
 	// seen for 10 s are forgotten. 0: limiter.DefaultMaxKeys. Keys beyond it
 	// are decided as if Redis were down.
 	MaxKeys int

@@ -26,17 +26,20 @@
 // For each key, while Redis answers, keeps what it was told and its clock is
 // not set forward: all gateways together have never admitted more than
 //
-//	burst + rate * time since the key's bucket was last full
+//	burst + rate * time since the key was first asked for
 //
 // to within a microsecond of Redis's clock, however many gateways there are,
-// whatever their clocks say and however late answers are. In a span that begins
-// later they admit no more than burst + rate*span + the tokens that were leased
-// and earned but not spent when it began. A gateway leases no more than
-// burst + rate*250 ms for a key, and keeps no more than the greater of a
-// quarter of the burst (100 tokens for a key that it does not know yet) and
-// half a second of the key's demand; a lease that nobody takes from is given
-// back after 1 to 1.5 s. So the limit may be used less than it allows, by no
-// more than the leases that are out.
+// whatever their clocks say and however late answers are (a gateway on a coarse
+// clock may be early by its resolution). In a span that begins later they admit
+// no more than burst + rate*span + the tokens that were leased and earned but
+// not spent when it began. A gateway leases no more than burst + rate*250 ms for
+// a key, and keeps no more than the greater of a quarter of the burst and half a
+// second of the key's demand, and for a key that it does not know yet 100 tokens
+// or what refills in a second, if that is less; a lease that nobody takes from
+// is given back after 1 to 1.5 s. So the limit may be used less than it allows,
+// by no more than the leases that are out. A request that waits for Redis in
+// vain is decided by this gateway's share, see below, which is charged to the
+// bucket afterwards.
 //
 // A changed limit is each gateway's own until all have learned of it: the
 // bucket is converted at each renewal under another limit, and what is

@@ -261,7 +261,7 @@ func (k *link) found(nodes int64) {
 	k.bad = 0
 	if k.fixed > 0 {
 		nodes = int64(k.fixed)
-	} else if time.Since(k.since) < liveness {
+	} else if k.told && (k.down.Load() || time.Since(k.since) < liveness) {
 		// After a fault, others may not have come back yet.
 		nodes = max(nodes, k.nodes.Load())
 	}
