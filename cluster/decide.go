@@ -44,7 +44,7 @@ func (l *Limiter) decide(claims []limiter.Claim, keep bool) (limiter.Decision, i
 			return d, i
 		}
 		from = append(from, s)
-		if i == 0 || tighter(d, all) {
+		if i == 0 || limiter.Tighter(d, all) {
 			all, which = d, i
 		}
 	}
@@ -74,7 +74,7 @@ func (l *Limiter) lookOnce(claims []limiter.Claim, keep, wait bool) (all limiter
 		if done != nil {
 			waiting = append(waiting, done)
 		}
-		if i == 0 || tighter(d, all) {
+		if i == 0 || limiter.Tighter(d, all) {
 			all, which = d, i
 		}
 	}
@@ -129,18 +129,4 @@ func (l *Limiter) giveBack(claims []limiter.Claim, from []source) {
 			l.shares.Refund(c.Key, c.Cost)
 		}
 	}
-}
-
-// tighter reports whether a says more about what the client may do than b, as
-// in package limiter.
-func tighter(a, b limiter.Decision) bool {
-	switch {
-	case a.Allowed != b.Allowed:
-		return !a.Allowed
-	case !a.Allowed:
-		return b.RetryAfter >= 0 && (a.RetryAfter < 0 || a.RetryAfter > b.RetryAfter)
-	case a.Remaining != b.Remaining:
-		return a.Remaining < b.Remaining
-	}
-	return a.ResetAfter > b.ResetAfter
 }

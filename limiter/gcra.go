@@ -273,7 +273,7 @@ func (r *rate) convert(tat int64, to *rate, now time.Duration) int64 {
 	at := r.units(now)
 	used := uint64(max(tat, at) - at)
 	base := to.units(now) + to.capacity
-	if used > uint64(r.capacity) { // in debt: the clock went backwards
+	if used > uint64(r.capacity) { // in debt: by Charge, or the clock went backwards
 		debt := mulDivUp(used-uint64(r.capacity), uint64(to.interval), uint64(r.interval))
 		return base + int64(min(debt, uint64(retired-1-base)))
 	}

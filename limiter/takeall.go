@@ -47,7 +47,7 @@ func (l *Limiter) takeAll(now time.Duration, mode how, claims []Claim) (all Deci
 		return l.request(now, claims[0], take|mode), 0
 	}
 	for i, c := range claims {
-		if d := l.request(now, c, mode); i == 0 || tighter(d, all) {
+		if d := l.request(now, c, mode); i == 0 || Tighter(d, all) {
 			all, which = d, i
 		}
 	}
@@ -62,15 +62,16 @@ func (l *Limiter) takeAll(now time.Duration, mode how, claims []Claim) (all Deci
 			}
 			return d, i
 		}
-		if i == 0 || tighter(d, all) {
+		if i == 0 || Tighter(d, all) {
 			all, which = d, i
 		}
 	}
 	return all, which
 }
 
-// tighter reports whether a says more about what the client may do than b.
-func tighter(a, b Decision) bool {
+// Tighter reports whether a says more about what the client may do than b: a
+// refusal, and of these the longer wait; or else the fewer tokens left.
+func Tighter(a, b Decision) bool {
 	switch {
 	case a.Allowed != b.Allowed:
 		return !a.Allowed

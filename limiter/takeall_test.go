@@ -60,7 +60,7 @@ func TestTighter(t *testing.T) {
 	}
 	for i, a := range order {
 		for j, b := range order {
-			if tighter(a, b) != (i < j) {
+			if Tighter(a, b) != (i < j) {
 				t.Errorf("%+v is tighter than %+v: %v", a, b, i >= j)
 			}
 		}

@@ -93,5 +93,5 @@ type statuses struct {
 }
 
 func (s *statuses) has(code int) bool {
-	return code >= 0 && code < 1600 && s.classes>>(code/100)&1 == 1 || s.codes[code]
+	return code >= 100 && code <= 599 && s.classes>>(code/100)&1 == 1 || s.codes[code]
 }

@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -75,25 +74,25 @@ type plan struct {
 }
 
 // of finds the charge of a request.
-func (p *plan) of(s *settings, r *http.Request) *charge {
+func (p *plan) of(s *settings, t target) *charge {
 	if p.author == nil {
 		return p.plain
 	}
-	if e, origin := p.find(s, r.Method, s.listen.below(r)); e != nil {
+	if e, origin := p.find(s, t); e != nil {
 		return p.at(e, origin)
 	}
 	return p.plain
 }
 
 // find finds the endpoint of a request: the first that matches.
-func (p *plan) find(s *settings, method, path string) (e *endpoint, origin string) {
+func (p *plan) find(s *settings, t target) (e *endpoint, origin string) {
 	for i := range p.own {
-		if p.own[i].matches(method, path) {
+		if p.own[i].matches(t) {
 			return &p.own[i], "metadata " + ownEndpoints
 		}
 	}
 	for i := range s.endpoints {
-		if s.endpoints[i].matches(method, path) {
+		if s.endpoints[i].matches(t) {
 			return &s.endpoints[i], apiEndpoints
 		}
 	}
@@ -167,8 +166,8 @@ func (e *engine) takeShadow(v *verdict, c *charge, tokens int64, known bool) {
 }
 
 func decide(from buckets, rules []rule, tokens int64, known bool) (d limiter.Decision, of *rule) {
-	var place [8]limiter.Claim // more are rare
-	claims := place[:0]
+	var few [8]limiter.Claim // more are rare
+	claims := few[:0]
 	for _, rule := range rules {
 		claims = append(claims, limiter.Claim{Key: rule.bucket, Limit: rule.policy.Limit(), Cost: tokens})
 	}

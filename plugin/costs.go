@@ -59,13 +59,9 @@ func (c *cost) clamp(text string) (int64, bool) {
 }
 
 // costOf finds the first cost that matches; nil: one token.
-func (s *settings) costOf(r *http.Request) *cost {
-	if len(s.costs) == 0 {
-		return nil
-	}
-	path := s.listen.below(r)
+func (s *settings) costOf(t target) *cost {
 	for i := range s.costs {
-		if s.costs[i].matches(r.Method, path) {
+		if s.costs[i].matches(t) {
 			return &s.costs[i]
 		}
 	}
@@ -84,13 +80,8 @@ func (c *cost) tokens(r *http.Request) int64 {
 func readCosts(v any, tell told) []cost {
 	tell, done := fewOf(tell)
 	defer done()
-	entries, err := list(v)
-	if err != nil {
-		tell("", err)
-		return nil
-	}
 	var out []cost
-	for i, entry := range entries {
+	for i, entry := range entriesOf(v, tell) {
 		if c, err := readCost(entry); err != nil {
 			tell(fmt.Sprintf("[%d]", i), err)
 		} else {

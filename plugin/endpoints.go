@@ -11,6 +11,18 @@ import (
 	"sync"
 )
 
+// A target is what a request asks for, as patterns see it.
+type target struct{ method, path string }
+
+// targetOf finds a request's target once for all that look at it. Where nobody
+// does, it has no path.
+func (s *settings) targetOf(r *http.Request, p *plan) (t target) {
+	if t.method = r.Method; s.looksAtPaths || p != nil && p.author != nil {
+		t.path = s.listen.below(r)
+	}
+	return t
+}
+
 // A pattern is a method and a path: of some requests.
 type pattern struct {
 	method string // "": any
@@ -33,9 +45,7 @@ func (p pattern) name() string {
 	return p.String()[:61] + "..."
 }
 
-func (p pattern) matches(method, path string) bool {
-	return p.takes(method) && p.path.MatchString(path)
-}
+func (p pattern) matches(t target) bool { return p.takes(t.method) && p.path.MatchString(t.path) }
 
 // takes reports a method that the pattern is for. A HEAD is a GET whose answer
 // has no body; some servers take methods in any case.
@@ -203,11 +213,7 @@ const (
 func readEndpoints(v any, tell told) []endpoint {
 	tell, done := fewOf(tell)
 	defer done()
-	entries, err := list(v)
-	if err != nil {
-		tell("", err)
-		return nil
-	}
+	entries := entriesOf(v, tell)
 	if len(entries) > maxEndpoints {
 		tell("", fmt.Errorf("%d endpoints; only the first %d count", len(entries), maxEndpoints))
 		entries = entries[:maxEndpoints]

@@ -42,7 +42,7 @@ func TestPatterns(t *testing.T) {
 		for want, list := range map[bool]string{true: c.yes, false: c.no} {
 			for _, line := range strings.Split(list, "|") {
 				method, path, _ := strings.Cut(line, " ")
-				if got := p.matches(method, clean(path)); got != want {
+				if got := p.matches(target{method, clean(path)}); got != want {
 					t.Errorf("%v matches %s: %v", p, line, got)
 				}
 			}

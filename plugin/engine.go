@@ -15,7 +15,7 @@ import (
 func (e *engine) pre(w http.ResponseWriter, r *http.Request) {
 	s := e.apis.of(r)
 	if s.keyless {
-		if s.asksStatus(r) {
+		if s.asksStatus(s.targetOf(r, nil)) {
 			e.answerStatus(w, r, s, s.addressPlan(addressOf(r), s.forAddresses))
 			return
 		}
@@ -38,15 +38,16 @@ func (e *engine) pre(w http.ResponseWriter, r *http.Request) {
 	if g.from != s {
 		return
 	}
-	if s.asksStatus(r) {
+	t := s.targetOf(r, g.plan)
+	if s.asksStatus(t) {
 		e.limitStatus(w, r, s, g)
 		return
 	}
-	charge, by := unpaid(r, g.plan.of(s, r))
+	charge, by := unpaid(r, g.plan.of(s, t))
 	if by != nil && charge == nil {
 		return
 	}
-	cost := s.costOf(r)
+	cost := s.costOf(t)
 	tokens := cost.tokens(r)
 	// One request in a while goes on to authentication even if it is above the
 	// limit, so that a limit that was raised is learned.
@@ -88,7 +89,7 @@ func (e *engine) admitUnknown(w http.ResponseWriter, r *http.Request, s *setting
 		return
 	}
 	who := unknownIDs.with(named(request.RealIP(r)))
-	rules := s.address(who).rules(entry{reading: s.unknown, perAPI: true})
+	rules := s.address(who).rules(s.unknown)
 	c := charged(rules)
 	c.local = true // a flood must not reach Redis
 	e.pay(w, r, s, payer{charge: c, deposit: true, who: who, label: anAddress})
@@ -122,11 +123,12 @@ func (e *engine) postKeyAuth(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	g := e.learn(r, s, session, who)
-	if s.asksStatus(r) {
+	t := s.targetOf(r, g.plan)
+	if s.asksStatus(t) {
 		e.answerStatus(w, r, s, g.plan)
 		return
 	}
-	charge := g.plan.of(s, r)
+	charge := g.plan.of(s, t)
 	if byPre && !m.charge.same(charge) { // it paid for somebody else, or at a limit that is out of date
 		e.giveBack(m)
 	}
@@ -135,7 +137,7 @@ func (e *engine) postKeyAuth(w http.ResponseWriter, r *http.Request) {
 		by.tell(w, s)
 		return
 	}
-	e.pay(w, r, s, payer{charge: rest, who: g.who, label: g.label})
+	e.pay(w, r, s, payer{charge: rest, cost: s.costOf(t), who: g.who, label: g.label})
 }
 
 // refusedNext reports a session that the gateway will refuse right after this
@@ -157,20 +159,20 @@ func (e *engine) release(r *http.Request, s *settings, m *mark, byPre bool) {
 
 // learn makes the session's plan, and keeps it for the request's credential.
 func (e *engine) learn(r *http.Request, s *settings, session *user.SessionState, who identity) *grant {
-	var unusable []func()
+	type fault struct {
+		field string
+		err   error
+	}
+	var unusable []fault // told when it is known what is in force instead
 	a := &author{s: s, session: session, who: who.bucket(session.OrgID)}
 	g := &grant{who: who.who, from: s}
-	a.unusable = func(field string, err error) {
-		unusable = append(unusable, func() {
-			if e.warn.due(who.who.with(hash(field))) {
-				e.warn.log.Warningf("key %s: %s: %s; in force: %s", label(who.key, session), field, strings.TrimPrefix(err.Error(), "limiter: "), g.plan.plain)
-			}
-		})
-	}
+	a.unusable = func(field string, err error) { unusable = append(unusable, fault{field, err}) }
 	g.plan = a.plan()
 	g.watched = a.watched
-	for _, warn := range unusable {
-		warn()
+	for _, f := range unusable {
+		if e.warn.due(who.who.with(hash(f.field))) {
+			e.warn.log.Warningf("key %s: %s: %s; in force: %s", label(who.key, session), f.field, strings.TrimPrefix(f.err.Error(), "limiter: "), g.plan.plain)
+		}
 	}
 	g.inputs = inputsOf(session, s.api, g.watched)
 	if len(g.plan.plain.shadow) > 0 || g.plan.author != nil {
@@ -201,21 +203,23 @@ const anAddress = "of a client address"
 func addressOf(r *http.Request) id { return addressIDs.with(named(request.RealIP(r))) }
 
 // anonymous limits a request without a session by its client's address.
-func (e *engine) anonymous(w http.ResponseWriter, r *http.Request, s *settings, limits reading) {
+func (e *engine) anonymous(w http.ResponseWriter, r *http.Request, s *settings, limits entry) {
 	if len(limits.specs)+len(s.endpoints)+len(s.totals) == 0 {
 		return
 	}
 	who := addressOf(r)
-	rest, by := unpaid(r, s.addressPlan(who, limits).of(s, r))
+	t := s.targetOf(r, nil)
+	rest, by := unpaid(r, s.addressPlan(who, limits).of(s, t))
 	if by != nil && rest == nil {
 		return
 	}
-	e.pay(w, r, s, payer{charge: rest, who: who.with(s.id), label: anAddress})
+	e.pay(w, r, s, payer{charge: rest, cost: s.costOf(t), who: who.with(s.id), label: anAddress})
 }
 
 // A payer is who pays what.
 type payer struct {
 	charge  *charge
+	cost    *cost // nil: one token
 	deposit bool
 	who     id
 	label   string
@@ -226,11 +230,7 @@ func (e *engine) pay(w http.ResponseWriter, r *http.Request, s *settings, p paye
 	if p.charge.empty() {
 		return
 	}
-	m := &mark{charge: p.charge, from: s, deposit: p.deposit, tokens: 1}
-	if !p.deposit {
-		m.cost = s.costOf(r)
-		m.tokens = m.cost.tokens(r)
-	}
+	m := &mark{charge: p.charge, from: s, deposit: p.deposit, cost: p.cost, tokens: p.cost.tokens(r)}
 	v := e.take(p.charge, m.tokens)
 	if !v.Allowed {
 		e.refuse(w, r, s, v)

@@ -251,7 +251,7 @@ func silent(string, error) {}
 func (x *explanation) limits() {
 	if x.s.keyless {
 		x.session, x.out.Of = nil, "client addresses"
-		x.source = entry{origin: x.addressOrigin(), reading: x.s.forAddresses, perAPI: true}
+		x.source = x.s.forAddresses
 		x.plan = x.s.addressPlan(addressIDs, x.s.forAddresses)
 	} else {
 		x.out.Of = "the key"
@@ -278,14 +278,6 @@ func (x *explanation) limits() {
 			x.note("endpoint %s is there more than once: the first counts", at)
 		}
 	}
-}
-
-// addressOrigin is where the limits of client addresses are written.
-func (x *explanation) addressOrigin() string {
-	if a := x.s.anonymous; x.s.keyless && len(a.specs) == 0 && !a.unlimited {
-		return "config_data.ratelimit.default"
-	}
-	return "config_data.ratelimit.anonymous"
 }
 
 func both(c *charge) []rule { return append(slices.Clip(c.enforced), c.shadow...) }
@@ -324,11 +316,8 @@ func (x *explanation) others() {
 		return
 	}
 	addresses := x.s.address(addressIDs)
-	read := func(origin string, limits reading) []rule {
-		return addresses.rules(entry{origin: origin, reading: limits, perAPI: true})
-	}
-	x.out.Anonymous = x.all(x.s.charge(read(x.addressOrigin(), x.s.anonymous)), ofEndpoint)
-	x.out.Unknown = x.all(charged(read("config_data.ratelimit.unknown", x.s.unknown)), ofEndpoint)
+	x.out.Anonymous = x.all(x.s.charge(addresses.rules(x.s.anonymous)), ofEndpoint)
+	x.out.Unknown = x.all(charged(addresses.rules(x.s.unknown)), ofEndpoint)
 }
 
 func (x *explanation) limit(r rule, of entry) LimitReport {
@@ -385,8 +374,6 @@ func (x *explanation) from(origin string) string {
 		by = x.q.MetadataFrom[field(name)]
 	case origin == "access_rights":
 		by = x.q.AccessFrom
-	case origin == "config_data.ratelimit": // of addresses
-		return x.addressOrigin()
 	case strings.HasPrefix(origin, "rate and per"):
 		by, what = x.q.RateFrom, "rate and per"
 	default:
@@ -435,16 +422,17 @@ func (x *explanation) request() error {
 		return errors.New("the request's path is not one") // it may hold a key
 	}
 	r := &http.Request{Method: x.q.Method, URL: u, Header: make(http.Header)}
-	out := &RequestReport{Method: r.Method, Path: x.s.listen.below(r), Limits: []LimitReport{}}
+	t := target{r.Method, x.s.listen.below(r)}
+	out := &RequestReport{Method: t.method, Path: t.path, Limits: []LimitReport{}}
 	x.out.Request = out
-	if out.Status = x.s.asksStatus(r); out.Status {
+	if out.Status = x.s.asksStatus(t); out.Status {
 		return nil
 	}
-	charge := x.plan.of(x.s, r)
-	if e, _ := x.plan.find(x.s, r.Method, out.Path); e != nil {
+	charge := x.plan.of(x.s, t)
+	if e, _ := x.plan.find(x.s, t); e != nil {
 		out.Endpoint = e.String()
 	}
-	c := x.s.costOf(r)
+	c := x.s.costOf(t)
 	if out.Tokens = c.tokens(r); c != nil {
 		cost := c.report()
 		out.Cost = &cost

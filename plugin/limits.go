@@ -56,7 +56,7 @@ func (a *author) keyLimits() entry {
 	if e, ok := a.tykLimits(); ok {
 		return e
 	}
-	return entry{origin: "config_data.ratelimit.default", reading: a.s.byDefault, perAPI: true}
+	return a.s.byDefault
 }
 
 func (a *author) at(name string) told {
@@ -235,9 +235,9 @@ func (a *author) endpointCharge(e *endpoint, origin string, key []rule) *charge 
 }
 
 // addressPlan is the plan of a client address.
-func (s *settings) addressPlan(who id, limits reading) *plan {
+func (s *settings) addressPlan(who id, limits entry) *plan {
 	a := s.address(who)
-	p := &plan{key: a.rules(entry{origin: "config_data.ratelimit", reading: limits, perAPI: true})}
+	p := &plan{key: a.rules(limits)}
 	p.plain = s.charge(p.key)
 	if len(s.endpoints) > 0 {
 		p.author = a

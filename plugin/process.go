@@ -37,7 +37,7 @@ func (p process) String() string {
 	return text
 }
 
-// A reader of the environment. What is unusable keeps its default and is told
+// environ reads the environment. What is unusable keeps its default and is told
 // in problems.
 type environ struct {
 	getenv   func(string) string
@@ -75,6 +75,7 @@ func (e *environ) word(name string, words ...string) string {
 	return words[0]
 }
 
+// readProcess reads the process's settings; problems say what is unusable.
 func readProcess(getenv func(string) string) (p process, problems []string) {
 	e := &environ{getenv: getenv}
 	p.maxKeys = e.number("MAX_KEYS", 1_000_000, 1, 1_000_000_000)

@@ -14,9 +14,9 @@ import (
 type setter func(s *settings, totals *entries, v any, tell told)
 
 var setters = map[string]setter{
-	"default":   limitsSetter(policyName, func(s *settings) *reading { return &s.byDefault }),
-	"anonymous": limitsSetter(policyName, func(s *settings) *reading { return &s.anonymous }),
-	"unknown":   limitsSetter("unknown", func(s *settings) *reading { return &s.unknown }),
+	"default":   limitsSetter(policyName, func(s *settings) *reading { return &s.byDefault.reading }),
+	"anonymous": limitsSetter(policyName, func(s *settings) *reading { return &s.anonymous.reading }),
+	"unknown":   limitsSetter("unknown", func(s *settings) *reading { return &s.unknown.reading }),
 	"endpoints": func(s *settings, _ *entries, v any, tell told) { s.endpoints = readEndpoints(v, tell) },
 	"costs":     func(s *settings, _ *entries, v any, tell told) { s.costs = readCosts(v, tell) },
 	"api_total": func(_ *settings, t *entries, v any, tell told) { t.api, _ = readLimits("api-total", v, beside{}, tell) },

@@ -26,10 +26,10 @@ type settings struct {
 	sources []source // of credentials; none if they must not be learned
 	listen  listenPath
 
-	byDefault    reading    // for keys without a limit of their own
-	anonymous    reading    // for requests without a key
-	forAddresses reading    // on a keyless API
-	unknown      reading    // for credentials that were not accepted before, by address
+	byDefault    entry      // for keys without a limit of their own
+	anonymous    entry      // for requests without a key
+	forAddresses entry      // on a keyless API: one of these
+	unknown      entry      // for credentials that were not accepted before, by address
 	endpoints    []endpoint // with limits of their own
 	costs        []cost
 	scope        scope  // of limits that name none
@@ -41,6 +41,7 @@ type settings struct {
 	refunds       statuses
 	needsResponse bool   // refunds or costs that answers tell
 	statusPath    string // "": none
+	looksAtPaths  bool
 	fields        httplimit.Fields
 	shadowField   bool
 
@@ -77,6 +78,7 @@ func newSettings(d definition, tell told) *settings {
 	s := &settings{
 		api: d.api, id: named(d.api), org: d.org, keyless: d.keyless, sources: d.sources,
 		refresh: defaultRefresh, fields: httplimit.RateLimit | httplimit.XRateLimit,
+		byDefault: perAPI("default"), anonymous: perAPI("anonymous"), unknown: perAPI("unknown"),
 	}
 	var err error
 	if s.listen, err = newListenPath(d.listenPath); err != nil {
@@ -98,8 +100,9 @@ func newSettings(d definition, tell told) *settings {
 	s.totals = totals.rules(s)
 	if len(s.unknown.specs) > 0 && !s.keyless && len(s.sources) == 0 {
 		tell("ratelimit.unknown", errors.New("the credentials of this API cannot be known again: it means nothing here"))
-		s.unknown = reading{}
+		s.unknown.reading = reading{}
 	}
+	s.looksAtPaths = s.statusPath != "" || len(s.endpoints)+len(s.costs) > 0
 	s.needsResponse = s.refunds.classes != 0 || len(s.refunds.codes) > 0
 	for _, c := range s.costs {
 		s.needsResponse = s.needsResponse || c.response != ""
@@ -108,6 +111,11 @@ func newSettings(d definition, tell told) *settings {
 		s.forAddresses = s.byDefault
 	}
 	return s
+}
+
+// perAPI is the entry of a setting that counts for its API alone.
+func perAPI(setting string) entry {
+	return entry{origin: "config_data.ratelimit." + setting, perAPI: true}
 }
 
 // apis caches the settings of all APIs. A reload gives every API a new

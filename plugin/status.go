@@ -26,8 +26,8 @@ type limitStatus struct {
 }
 
 // asksStatus reports a request for the client's own limits.
-func (s *settings) asksStatus(r *http.Request) bool {
-	return s.statusPath != "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) && s.listen.below(r) == s.statusPath
+func (s *settings) asksStatus(t target) bool {
+	return s.statusPath != "" && t.path == s.statusPath && (t.method == http.MethodGet || t.method == http.MethodHead)
 }
 
 // statusPolicy keeps clients from asking so often that it costs the gateway

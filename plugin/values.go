@@ -112,6 +112,15 @@ func list(v any) ([]any, error) {
 	return nil, fmt.Errorf("a value of type %T is not a list", v)
 }
 
+// entriesOf is list that tells what is wrong.
+func entriesOf(v any, tell told) []any {
+	entries, err := list(v)
+	if err != nil {
+		tell("", err)
+	}
+	return entries
+}
+
 // sorted are the names of an object's fields, in the same order in every log.
 func sorted(object map[string]any) []string {
 	names := make([]string, 0, len(object))

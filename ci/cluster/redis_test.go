@@ -50,6 +50,15 @@ func joined(t *testing.T, addr, id string, change func(*cluster.Options)) *clust
 	return l
 }
 
+// fleet is so many of them.
+func fleet(t *testing.T, addr string, n int, change func(*cluster.Options)) (gateways []*cluster.Limiter) {
+	t.Helper()
+	for i := range n {
+		gateways = append(gateways, joined(t, addr, fmt.Sprint(i), change))
+	}
+	return gateways
+}
+
 // A crowd asks gateways at a rate each, every millisecond what is due, and
 // keeps when requests were admitted and how long the longest took.
 type crowd struct {
@@ -154,10 +163,7 @@ func TestThreeGateways(t *testing.T) {
 	r := realRedis(t)
 	limit := limiter.Limit{Tokens: 1000, Period: second, Burst: 100}
 	c := newCrowd(3)
-	var gateways []*cluster.Limiter
-	for i := range 3 {
-		gateways = append(gateways, joined(t, r.Addr, fmt.Sprint(i), nil))
-	}
+	gateways := fleet(t, r.Addr, 3, nil)
 	for i, g := range gateways {
 		c.ask(i, g, limit, 5000./3)
 	}
@@ -185,10 +191,7 @@ func TestRedisKilledAndRestarted(t *testing.T) {
 	limit := limiter.Limit{Tokens: 1000, Period: second, Burst: 100}
 	c := newCrowd(3)
 	var lines logged
-	var gateways []*cluster.Limiter
-	for i := range 3 {
-		gateways = append(gateways, joined(t, r.Addr, fmt.Sprint(i), func(o *cluster.Options) { o.Log = lines.add }))
-	}
+	gateways := fleet(t, r.Addr, 3, func(o *cluster.Options) { o.Log = lines.add })
 	for _, g := range gateways { // all know of each other
 		eventually(t, "the count of gateways", 3*second, func() bool { return g.Stats().Nodes == 3 })
 	}
@@ -231,10 +234,7 @@ func TestFiveGatewaysAtThreeASecond(t *testing.T) {
 	r := realRedis(t)
 	limit := limiter.Limit{Tokens: 3, Period: second, Burst: 3}
 	c := newCrowd(5)
-	var gateways []*cluster.Limiter
-	for i := range 5 {
-		gateways = append(gateways, joined(t, r.Addr, fmt.Sprint(i), nil))
-	}
+	gateways := fleet(t, r.Addr, 5, nil)
 	c.start = time.Now()
 	for i, g := range gateways {
 		c.ask(i, g, limit, 20)

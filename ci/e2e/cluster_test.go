@@ -177,9 +177,7 @@ func TestGatewaysShareThroughTheirOwnRedis(t *testing.T) {
 		})
 		f.clients = append(f.clients, clientOf(t, g, f.api))
 	}
-	key := f.key("cluster-own-key", "1/h burst 40")
-	f.load(key, time.Second, 5, 5) // until both are connected
-	f.key("cluster-own-key", "1/h burst 40")
+	f.load(f.key("cluster-own-key", "1/h burst 40"), time.Second, 5, 5) // until both are connected
 	other := f.key("cluster-own-other", "1/h burst 30")
 	if n := joined(f.load(other, 2*time.Second, 50, 50)).admitted(); n < 24 || n > 30 {
 		t.Errorf("%d admitted, want 30", n)

@@ -64,11 +64,6 @@ const (
 	refusedXML  = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<error>Rate limit exceeded</error>\n"
 )
 
-var (
-	refusedJSONLength = strconv.Itoa(len(refusedJSON))
-	refusedXMLLength  = strconv.Itoa(len(refusedXML))
-)
-
 // Fields are kinds of header fields that tell clients about their limit.
 type Fields uint8
 
@@ -94,15 +89,9 @@ func RefuseWith(w http.ResponseWriter, r *http.Request, p *Policy, d limiter.Dec
 		b.xRateLimit(p, d, time.Now())
 	}
 	b.retryAfter(d, jitter)
-	body := refusedJSON
-	if isXML(r.Header.Get("Content-Type")) {
-		body = refusedXML
-		b.fixed("Content-Type", "application/xml")
-		b.fixed("Content-Length", refusedXMLLength)
-	} else {
-		b.fixed("Content-Type", "application/json")
-		b.fixed("Content-Length", refusedJSONLength)
-	}
+	contentType, body := bodyFor(r, refusedJSON, refusedXML)
+	b.fixed("Content-Type", contentType)
+	b.fixed("Content-Length", strconv.Itoa(len(body)))
 	b.set(w.Header())
 	w.WriteHeader(http.StatusTooManyRequests)
 	_, _ = io.WriteString(w, body) // the client may be gone
@@ -111,14 +100,18 @@ func RefuseWith(w http.ResponseWriter, r *http.Request, p *Policy, d limiter.Dec
 // Answer writes a status with one of two bodies: the XML one for a request
 // that has an XML body.
 func Answer(w http.ResponseWriter, r *http.Request, status int, json, xml string) {
-	contentType, body := "application/json", json
-	if isXML(r.Header.Get("Content-Type")) {
-		contentType, body = "application/xml", xml
-	}
+	contentType, body := bodyFor(r, json, xml)
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", integer(int64(len(body))))
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, body) // the client may be gone
+}
+
+func bodyFor(r *http.Request, json, xml string) (contentType, body string) {
+	if isXML(r.Header.Get("Content-Type")) {
+		return "application/xml", xml
+	}
+	return "application/json", json
 }
 
 func isXML(contentType string) bool {

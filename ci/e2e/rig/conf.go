@@ -52,9 +52,7 @@ func cleanEnv() []string {
 
 // startRedis starts a Redis that keeps nothing.
 func (g *Gateway) startRedis(ctx context.Context, port int) error {
-	cmd := exec.Command("redis-server", "--bind", "127.0.0.1", "--port", strconv.Itoa(port),
-		"--save", "", "--appendonly", "no", "--dir", g.dir)
-	if err := g.spawn("redis-server", cmd, new(Log)); err != nil {
+	if err := g.spawn("redis-server", redisServer(port, g.dir), new(Log)); err != nil {
 		return err
 	}
 	return Until(ctx, startLimit, func() error {
@@ -63,6 +61,12 @@ func (g *Gateway) startRedis(ctx context.Context, port int) error {
 		}
 		return ping(fmt.Sprintf("127.0.0.1:%d", port))
 	})
+}
+
+// redisServer is one that keeps nothing.
+func redisServer(port int, dir string) *exec.Cmd {
+	return exec.Command("redis-server", "--bind", "127.0.0.1", "--port", strconv.Itoa(port),
+		"--save", "", "--appendonly", "no", "--dir", dir)
 }
 
 func ping(address string) error {

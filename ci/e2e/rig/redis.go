@@ -4,29 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
-	"time"
+
+	network "tokenbucket.internal/ci/cluster/rig"
 )
 
-// A Redis is one that several gateways share, behind a proxy that can delay and
-// lose what passes.
+// A Redis is one that several gateways share, behind a network that can be cut.
 type Redis struct {
-	URL string // through the proxy
+	URL string // through the network
 
-	rig      *Rig
-	port     int
-	listener net.Listener
-	server   *process
-
-	mu    sync.Mutex
-	delay time.Duration
-	hole  bool // nothing passes, and nobody is told
-	conns map[net.Conn]bool
+	rig     *Rig
+	port    int
+	network *network.Proxy
+	server  *process
 }
 
 // ErrNoRedis says that redis-server is not installed.
@@ -41,23 +34,21 @@ func (r *Rig) StartRedis(ctx context.Context) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Redis{rig: r, port: ports[0], conns: make(map[net.Conn]bool)}
+	d := &Redis{rig: r, port: ports[0]}
 	if err := d.Start(ctx); err != nil {
 		return nil, err
 	}
-	if d.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+	if d.network, err = network.NewProxy(d.address()); err != nil {
 		d.Kill()
 		return nil, err
 	}
-	d.URL = fmt.Sprintf("redis://%s/0", d.listener.Addr())
-	go d.proxy()
+	d.URL = "redis://" + d.network.Addr + "/0"
 	return d, nil
 }
 
 // Start starts the server, again after a Kill, empty.
 func (d *Redis) Start(ctx context.Context) error {
-	cmd := exec.Command("redis-server", "--bind", "127.0.0.1", "--port", strconv.Itoa(d.port),
-		"--save", "", "--appendonly", "no", "--dir", d.rig.dir)
+	cmd := redisServer(d.port, d.rig.dir)
 	var err error
 	if d.server, err = startProcess("redis-server", cmd, new(Log)); err != nil {
 		return err
@@ -83,30 +74,14 @@ func (d *Redis) Kill() {
 	<-d.server.done
 }
 
-// Close ends the server and the proxy.
+// Close ends the server and the network.
 func (d *Redis) Close() {
-	_ = d.listener.Close()
+	d.network.Close()
 	d.Kill()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for conn := range d.conns {
-		_ = conn.Close()
-	}
-}
-
-// Delay makes whatever passes later by so much, each way.
-func (d *Redis) Delay(by time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.delay = by
 }
 
 // Lose lets nothing pass any more, as a cut network does, or everything again.
-func (d *Redis) Lose(all bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.hole = all
-}
+func (d *Redis) Lose(all bool) { d.network.Cut(all, all) }
 
 // Commands is how many commands the server has done.
 func (d *Redis) Commands() (n int64, err error) {
@@ -128,51 +103,4 @@ func (d *Redis) info(section, field string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("rig: redis-cli says nothing of %s", field)
-}
-
-func (d *Redis) proxy() {
-	for {
-		client, err := d.listener.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", d.address())
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		d.mu.Lock()
-		d.conns[client], d.conns[server] = true, true
-		d.mu.Unlock()
-		go d.pass(client, server)
-		go d.pass(server, client)
-	}
-}
-
-// pass copies until one side ends, and then ends both.
-func (d *Redis) pass(from, to net.Conn) {
-	defer func() {
-		_ = from.Close()
-		_ = to.Close()
-		d.mu.Lock()
-		delete(d.conns, from)
-		d.mu.Unlock()
-	}()
-	b := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(b)
-		if err != nil {
-			return
-		}
-		d.mu.Lock()
-		delay, hole := d.delay, d.hole
-		d.mu.Unlock()
-		if hole {
-			continue
-		}
-		time.Sleep(delay)
-		if _, err := to.Write(b[:n]); err != nil {
-			return
-		}
-	}
 }
