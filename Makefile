@@ -130,8 +130,9 @@ bench: ## the limiter beside its peers: a table, and ci/bench/results (raw figur
 	cd ci/bench && go run . -out results
 
 .PHONY: bench-cluster
-bench-cluster: ## three gateways on one Redis, beside a script for each request; needs redis-server
+bench-cluster: paths tools plugin ## three gateways on one Redis, beside a script for each request, and as processes; needs redis-server
 	cd ci/cluster && go run ./bench -out results
+	cd ci/e2e && go run ./fleet -out ../cluster/results/fleet.txt
 
 .PHONY: mutate
 mutate: ## change each comparison and constant of the limiter, and see that the tests notice (long)

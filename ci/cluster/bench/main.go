@@ -2,16 +2,18 @@
 // package cluster, beside one script call for each request
 // (github.com/go-redis/redis_rate) on the same Redis: how exact both are, what
 // they cost Redis, and what a decision takes. It starts a redis-server of its
-// own, prints tables, and writes a chart and the raw results.
+// own, prints tables, and writes them, a chart and the raw results.
 //
 // Rates and ratios of one run say something; absolute times on a shared machine
 // say little.
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -30,14 +32,14 @@ type results struct {
 	Rates       []rateResult
 	Exactness   []exactResult
 	Keys        []keysResult
-	Latency     latencyResult
+	Latency     []latencyResult
 	LimitTokens int64
 	LimitBurst  int64
 }
 
 func main() {
 	length := flag.Duration("time", 3*time.Second, "length of each measurement")
-	out := flag.String("out", "results", "folder for the chart and the raw results")
+	out := flag.String("out", "results", "folder for the tables, the chart and the raw results")
 	keys := flag.Int("keys", 100_000, "active keys in the measurement of many keys")
 	what := flag.String("only", "rates,exactness,keys,latency", "what to measure; the results are written if it is all")
 	flag.Parse()
@@ -53,7 +55,8 @@ func run(length time.Duration, out string, keys int, what string) error {
 		return err
 	}
 	defer server.Stop()
-	b, err := newBench(server.Addr, length)
+	var text bytes.Buffer
+	b, err := newBench(server.Addr, length, io.MultiWriter(os.Stdout, &text))
 	if err != nil {
 		return err
 	}
@@ -62,7 +65,7 @@ func run(length time.Duration, out string, keys int, what string) error {
 		Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Redis: b.version(),
 		Seconds: length.Seconds(), LimitTokens: limit.Tokens, LimitBurst: limit.Burst,
 	}
-	fmt.Printf("%s, %s, %d CPUs, Redis %s, limit %v over %d gateways, %v each\n\n", r.Go, r.OS, r.CPUs, r.Redis, limit, gateways, length)
+	fmt.Fprintf(b.report, "%s, %s, %d CPUs, Redis %s, limit %v over %d gateways, %v each\n\n", r.Go, r.OS, r.CPUs, r.Redis, limit, gateways, length)
 	for _, m := range []struct {
 		name string
 		run  func() error
@@ -79,13 +82,13 @@ func run(length time.Duration, out string, keys int, what string) error {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
-	if r.Rates == nil || r.Exactness == nil || r.Keys == nil || r.Latency.Ratio == nil {
+	if r.Rates == nil || r.Exactness == nil || r.Keys == nil || r.Latency == nil {
 		return nil
 	}
-	return write(out, r)
+	return write(out, r, text.Bytes())
 }
 
-func write(folder string, r results) error {
+func write(folder string, r results, tables []byte) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
@@ -93,8 +96,12 @@ func write(folder string, r results) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(folder, "cluster.json"), append(raw, '\n'), 0o644); err != nil {
-		return err
+	for name, content := range map[string][]byte{
+		"cluster.json": append(raw, '\n'), "table.txt": tables, "cluster.svg": []byte(chart(r.Rates)),
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o644); err != nil {
+			return err
+		}
 	}
-	return os.WriteFile(filepath.Join(folder, "cluster.svg"), []byte(chart(r.Rates)), 0o644)
+	return nil
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"runtime"
 	"slices"
@@ -30,10 +30,11 @@ type bench struct {
 	length time.Duration
 	admin  *redis.Client
 	ctx    context.Context
+	report io.Writer // of the tables
 }
 
-func newBench(addr string, length time.Duration) (*bench, error) {
-	b := &bench{addr: addr, length: length, admin: redis.NewClient(&redis.Options{Addr: addr}), ctx: context.Background()}
+func newBench(addr string, length time.Duration, report io.Writer) (*bench, error) {
+	b := &bench{addr: addr, length: length, report: report, admin: redis.NewClient(&redis.Options{Addr: addr}), ctx: context.Background()}
 	return b, b.admin.Ping(b.ctx).Err()
 }
 
@@ -226,8 +227,8 @@ func id(n uint64) string {
 	return string(b[:])
 }
 
-func table(head string) *tabwriter.Writer {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+func (b *bench) table(head string) *tabwriter.Writer {
+	w := tabwriter.NewWriter(b.report, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, head+"\t")
 	return w
 }
@@ -243,7 +244,7 @@ type rateResult struct {
 
 // rates compares both systems at growing request rates on one key.
 func (b *bench) rates() (all []rateResult, err error) {
-	w := table("offered/s\tsystem\tasked/s\tuse of the limit\tscripts/s\tRedis CPU\tp50\tp99")
+	w := b.table("offered/s\tsystem\tasked/s\tuse of the limit\tscripts/s\tRedis CPU\tp50\tp99")
 	for n, offered := range []float64{100, 500, 2000, 5000, 10_000, 30_000} {
 		for _, open := range []func() (*system, error){b.leases, b.scriptEach} {
 			s, err := open()
@@ -262,7 +263,7 @@ func (b *bench) rates() (all []rateResult, err error) {
 		}
 	}
 	_ = w.Flush()
-	fmt.Println()
+	fmt.Fprintln(b.report)
 	return all, nil
 }
 
@@ -284,7 +285,7 @@ type exactResult struct {
 
 // exactness is how near leases come to the limit at five times its rate.
 func (b *bench) exactness() (all []exactResult, err error) {
-	w := table("burst\tload\tuse of the limit\tmost in 1 s\tscripts/s and gateway")
+	w := b.table("burst\tload\tuse of the limit\tmost in 1 s\tscripts/s and gateway")
 	for _, burst := range []int64{100, 10, 1} {
 		for name, rates := range map[string][]float64{"even": even(5000), "90/5/5": {4500, 250, 250}} {
 			s, err := b.leases()
@@ -302,7 +303,7 @@ func (b *bench) exactness() (all []exactResult, err error) {
 		}
 	}
 	_ = w.Flush()
-	fmt.Println()
+	fmt.Fprintln(b.report)
 	return all, nil
 }
 
@@ -322,7 +323,7 @@ type keysResult struct {
 // manyKeys asks for many keys at random: so many that each is asked for rarely,
 // which is where leases gain least, and fewer that are asked for more often.
 func (b *bench) manyKeys(keys int) (all []keysResult, err error) {
-	w := table("keys\tsystem\tasked/s\tfor each key\tscripts/s\tfor each request\tRedis CPU\tRedis bytes/key\tgateway bytes/key\tp50\tp99")
+	w := b.table("keys\tsystem\tasked/s\tfor each key\tscripts/s\tfor each request\tRedis CPU\tRedis bytes/key\tgateway bytes/key\tp50\tp99")
 	for _, n := range []int{keys, max(1, keys/100)} {
 		for _, open := range []func() (*system, error){b.leases, b.scriptEach} {
 			r, err := b.keys(n, open)
@@ -335,7 +336,7 @@ func (b *bench) manyKeys(keys int) (all []keysResult, err error) {
 		}
 	}
 	_ = w.Flush()
-	fmt.Println()
+	fmt.Fprintln(b.report)
 	return all, nil
 }
 
