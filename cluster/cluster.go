@@ -38,19 +38,21 @@ type Options struct {
 	// Nodes is how many gateways share the limits. 0: as many as have been
 	// seen in Redis within the last 5 s; 1 until Redis has answered once.
 	Nodes int
-	// Wait bounds how long a request waits for Redis. 0: DefaultWait; below 0:
-	// no request ever waits, so the first of a key is decided without it.
+	// Wait bounds how long a decision waits for Redis; what it does not answer
+	// in time is decided by this gateway's share. 0: DefaultWait; below 0: no
+	// request ever waits, and the first of a key is refused.
 	Wait time.Duration
 	// Patience is how long Redis may take to answer before it is given up.
 	// 0: DefaultPatience.
 	Patience time.Duration
-	// OnRedisFault says what becomes of requests that Redis cannot decide.
+	// OnRedisFault says what becomes of requests while Redis is given up.
 	OnRedisFault Fault
 	// Log gets one line for each change between Redis answering and not.
 	Log func(line string)
 	// MaxKeys bounds the keys kept here, at about 500 bytes each; those not
-	// seen for 10 s are forgotten. 0: limiter.DefaultMaxKeys. Keys beyond it
-	// are decided as if Redis were down.
+	// seen for 10 s are forgotten. 0: limiter.DefaultMaxKeys. Keys beyond it,
+	// and limits with a burst of more than 2.2e10 tokens or 292 years, are
+	// decided by this gateway's share.
 	MaxKeys int
 	// ID is this gateway's name in Redis. "": a random one.
 	ID string

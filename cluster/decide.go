@@ -102,11 +102,12 @@ func (l *Limiter) lookAt(c limiter.Claim, keep bool, now time.Duration, wait boo
 	case v.spent+c.Cost <= v.ready:
 		v.spent += c.Cost
 		return v.decision(now, true), nil
-	case l.lost(ls):
+	}
+	e.lacks(ls, c.Cost)
+	if l.lost(ls) {
 		l.renew(e, ls, now)
 		return l.local(e, c, false), nil
 	}
-	e.lacks(ls, c.Cost)
 	if wait && l.worthWaiting(e, v, now, c.Cost) {
 		done := e.enlist(c.Cost)
 		if l.renew(e, ls, now) {

@@ -39,11 +39,15 @@ func Dial(address string) (redis.UniversalClient, error) {
 	return client, nil
 }
 
+var errUnreadable = errors.New("cannot be read; characters such as @ : / ? # % in a password are written %40 %3A %2F %3F %23 %25")
+
 func dial(address string) (redis.UniversalClient, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		// The error of the parser shows all of the URL.
-		return nil, errors.New("cannot be read; characters such as @ : / ? # % in a password are written %40 %3A %2F %3F %23 %25")
+		return nil, errUnreadable // the parser's shows all of the URL
+	}
+	if strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") { // a part of the password, which errors quote
+		return nil, errUnreadable
 	}
 	scheme, kind, _ := strings.Cut(u.Scheme, "+")
 	query := u.Query()
@@ -118,11 +122,12 @@ func sentinels(u url.URL) (redis.UniversalClient, error) {
 	return redis.NewFailoverClient(&o), nil
 }
 
-// parserError passes on what go-redis says of a URL, unless it may quote it.
+// parserError passes on what go-redis says of a URL, unless it may quote all of
+// it.
 func parserError(err error) error {
 	var quoting *url.Error
 	if errors.As(err, &quoting) {
-		return errors.New("cannot be read")
+		return errUnreadable
 	}
 	return errors.New(strings.TrimPrefix(err.Error(), "redis: "))
 }
@@ -154,7 +159,8 @@ func tuned(o redis.Options) *redis.Options {
 }
 
 func tunedCluster(o redis.ClusterOptions) *redis.ClusterOptions {
-	o.MaxRetries, o.ContextTimeoutEnabled = -1, true
+	// A command that is redirected is retried, and with it all of its pipeline.
+	o.MaxRedirects, o.MaxRetries, o.ContextTimeoutEnabled = -1, -1, true
 	o.DisableIndentity = true // saves a round trip of each new connection
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = timeout, timeout, timeout, timeout
 	o.PoolSize, o.MinIdleConns, o.MaxIdleConns = poolSize, 0, 0

@@ -54,10 +54,14 @@
 // what it knew the bucket to hold; one heartbeat each 200 ms (each second, if
 // Redis comes and goes) asks whether Redis is back, and nothing else asks it.
 // When it is, shares are charged to the buckets again. A renewal that fails for
-// one key alone does the same for that key. So a fault adds no more to what is
-// guaranteed than one burst over all gateways and the leases that were out; a
-// Redis that comes back without its data adds what it knew to be missing from
-// buckets that nobody asked for meanwhile.
+// one key alone does the same for that key.
+//
+// So a fault of all gateways adds to what is guaranteed a burst, or as many times
+// the largest cost, or one token, as there are gateways, if that is more, and the
+// leases that were out; a Redis that comes back without its data adds what it
+// knew to be missing from buckets that nobody asked for meanwhile. While a part
+// of the gateways is cut off and the others are not, that part adds its share of
+// the rate.
 //
 // The number of gateways is counted by their heartbeats in Redis. Until it has
 // answered once it is taken for 1, unless Options.Nodes tells.

@@ -120,6 +120,13 @@ func (e *entry) refund(now time.Duration, cost int64) bool {
 	})
 }
 
+// giveLater has the next renewal give tokens back.
+func (e *entry) giveLater(cost int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.giving += cost
+}
+
 // charge takes tokens that the lease need not hold. How deep the debt can be is
 // for the shared bucket to say; of a key that is not known no more than a burst
 // is taken, as in package limiter.

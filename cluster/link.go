@@ -155,6 +155,9 @@ func (l *Limiter) heartbeat() time.Duration {
 		err = errSlow
 	}
 	if err != nil {
+		if c, ok := client.(*redis.ClusterClient); ok {
+			c.ReloadState(ctx) // which it does only each ten seconds by itself
+		}
 		k.failed(l, err)
 		return k.hold()
 	}

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"errors"
+	"math"
 	"sync"
 
 	"tokenbucket.internal/cluster/shared"
@@ -12,6 +14,8 @@ type plans struct {
 	mu      sync.Mutex
 	byLimit map[limiter.Limit]*shared.Plan
 }
+
+var errEternal = errors.New("cluster: the burst takes more than 292 years to refill")
 
 // maxPlans bounds how many are kept; beyond it all are compiled anew.
 const maxPlans = 4096
@@ -25,6 +29,9 @@ func (p *plans) of(limit limiter.Limit) (*shared.Plan, error) {
 	plan, err := shared.Compile(limit)
 	if err != nil {
 		return nil, err
+	}
+	if plan.Span(limit.Burst) == math.MaxInt64 {
+		return nil, errEternal // the times of a lease would not fit
 	}
 	if p.byLimit == nil || len(p.byLimit) >= maxPlans {
 		p.byLimit = make(map[limiter.Limit]*shared.Plan)

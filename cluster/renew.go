@@ -50,8 +50,9 @@ func (e *entry) prepare(now time.Duration, charge int64) shared.Ask {
 	short, need := e.short.Swap(0), e.waiting
 	e.waiting = 0
 	a := shared.Ask{Share: e.quarters(ls, now), Lapse: lapse, Need: need, Charge: e.debt + charge, Back: e.giving}
-	if e.giving == 0 || need > 0 {
-		target := e.aim(ls, spent+e.refused.Swap(0), now)
+	asked := spent + e.refused.Swap(0)
+	if need > 0 || e.giving == 0 && asked+short > 0 { // else it only looks, or gives back
+		target := e.aim(ls, asked, now)
 		a.Want = max(0, target-left, short-left, need)
 		if over := ls.usable(now) - spent - 2*target - growth; over > 0 && short == 0 && ls.spent.CompareAndSwap(spent, spent+over) {
 			a.Back += over

@@ -23,20 +23,17 @@ const closedRetry = time.Second
 // local decides without Redis. The entry is nil if the key has none.
 func (l *Limiter) local(e *entry, c limiter.Claim, take bool) limiter.Decision {
 	l.count.local.Add(1)
-	switch l.onFault {
-	case FaultOpen:
-		return limiter.Decision{Allowed: true, Remaining: c.Limit.Burst}
-	case FaultClosed:
-		return limiter.Decision{RetryAfter: closedRetry}
-	}
-	part := l.shareOf(c.Limit, c.Cost)
-	if e != nil {
-		c.Limit = e.lease.Load().plan.Limit
-		part = e.shareOf(l, c)
-		if !e.split.Load() && e.split.CompareAndSwap(false, true) {
-			l.divide(e, c, part)
+	// What Redis alone did not answer in time, and what cannot be kept there, is
+	// limited in any case.
+	if l.link.down.Load() || e != nil && e.lease.Load().fault {
+		switch l.onFault {
+		case FaultOpen:
+			return limiter.Decision{Allowed: true, Remaining: c.Limit.Burst}
+		case FaultClosed:
+			return limiter.Decision{RetryAfter: closedRetry}
 		}
 	}
+	part := l.share(e, c)
 	if take {
 		return l.shares.Take(c.Key, part, c.Cost)
 	}
@@ -46,6 +43,20 @@ func (l *Limiter) local(e *entry, c limiter.Claim, take bool) limiter.Decision {
 		d.RetryAfter = time.Duration(max(1, float64(d.ResetAfter)-spare))
 	}
 	return d
+}
+
+// share is what a key is decided by from now on. The entry is nil if it has
+// none.
+func (l *Limiter) share(e *entry, c limiter.Claim) limiter.Limit {
+	if e == nil {
+		return l.shareOf(c.Limit, c.Cost)
+	}
+	c.Limit = e.lease.Load().plan.Limit
+	part := e.shareOf(l, c)
+	if !e.split.Load() && e.split.CompareAndSwap(false, true) {
+		l.divide(e, c, part)
+	}
+	return part
 }
 
 // shareOf is the limit's part of one gateway: its rate over as many times the
@@ -84,14 +95,15 @@ func gcd(a, b int64) int64 {
 }
 
 // divide makes the share hold its part of what the shared bucket held when it
-// was last seen, less what is leased still, so that a fault does not come with a
-// burst.
+// was last seen, rounded up, less what is leased still, so that a fault does not
+// come with a burst.
 func (l *Limiter) divide(e *entry, c limiter.Claim, part limiter.Limit) {
 	ls, now := e.lease.Load(), l.clock()
 	if ls.born == never {
 		return
 	}
-	held := max(0, c.Limit.Burst-ls.plan.Tokens(ls.fullAt-now)) / max(1, l.link.nodes.Load())
+	nodes := max(1, l.link.nodes.Load())
+	held := (max(0, c.Limit.Burst-ls.plan.Tokens(ls.fullAt-now)) + nodes - 1) / nodes
 	left := max(0, ls.total-max(ls.spent.Load(), 0))
 	if surplus := l.shares.Peek(c.Key, part).Remaining - held + left; surplus > 0 {
 		l.shares.Charge(c.Key, part, surplus)
@@ -102,14 +114,14 @@ func (l *Limiter) divide(e *entry, c limiter.Claim, part limiter.Limit) {
 // shared bucket, which has been filling meanwhile, and then comes back to the
 // share.
 func (l *Limiter) unite(e *entry) (charge, lacks int64, united bool) {
-	if !e.split.Load() || l.onFault != FaultShare {
+	if !e.split.Load() {
 		return 0, 0, false
 	}
 	limit := e.lease.Load().plan.Limit
 	part := l.shareOf(limit, e.most.Load())
 	lacks = part.Burst - l.shares.Peek(e.key, part).Remaining
 	whole := float64(limit.Burst) / float64(max(1, l.link.nodes.Load()))
-	return int64(float64(lacks) / float64(part.Burst) * whole), lacks, true
+	return int64(math.Ceil(float64(lacks) / float64(part.Burst) * whole)), lacks, true
 }
 
 // divided reports whether the share lacks something that is still to be charged.

@@ -41,7 +41,9 @@ func (l *Limiter) tend(e *entry, now time.Duration) {
 		if e.empty(now) {
 			l.enqueue(e)
 		}
-	case left == 0 && now-e.seenAt >= forget && e.leave():
+	case left == 0 && now-e.seenAt >= forget && (e.most.Load() == 0 || now >= ls.fullAt) && e.leave():
+		// One that used its share is remembered until its bucket is full: a new
+		// one would start with a full share.
 		l.table.drop(e)
 	}
 }

@@ -14,6 +14,7 @@ import (
 type table struct {
 	seed   maphash.Seed
 	live   atomic.Int64 // entries
+	max    int64        // of them; a few more when several are made at once
 	shards [shards]shard
 }
 
@@ -24,8 +25,7 @@ type shard struct {
 
 	mu         sync.Mutex
 	used, live int // places that are or were used; entries
-	max        int // of live
-	_          [24]byte
+	_          [32]byte
 }
 
 // dropped is in the place of an entry that is gone.
@@ -34,11 +34,10 @@ var dropped = new(entry)
 const minSlots = 8
 
 func newTable(maxKeys int) *table {
-	t := &table{seed: maphash.MakeSeed()}
+	t := &table{seed: maphash.MakeSeed(), max: int64(maxKeys)}
 	for i := range t.shards {
 		slots := make([]atomic.Pointer[entry], minSlots)
 		t.shards[i].slots.Store(&slots)
-		t.shards[i].max = max(1, maxKeys/shards)
 	}
 	return t
 }
@@ -72,7 +71,7 @@ func (t *table) make(key string, plan *shared.Plan, seed uint64) *entry {
 	if e := s.find(hash, key); e != nil {
 		return e
 	}
-	if s.live >= s.max {
+	if t.live.Load() >= t.max {
 		return nil
 	}
 	if slots := *s.slots.Load(); 4*(s.used+1) > 3*len(slots) {

@@ -38,26 +38,51 @@ func (l *Limiter) TakeKnown(key string, limit limiter.Limit, cost int64) limiter
 	return d
 }
 
-// Peek looks at the key's bucket as far as this gateway knows it: it is Take
-// with a cost of 0. It never waits and never asks Redis.
+// Peek looks at the key's bucket, at the limit that this gateway knows the key
+// by; the given one is for a key that is not known. If Redis was not asked for a
+// second, it asks, and waits for the answer, at most Options.Wait.
 func (l *Limiter) Peek(key string, limit limiter.Limit) limiter.Decision {
-	return l.Take(key, limit, 0)
+	c := limiter.Claim{Key: key, Limit: limit, Cost: 1}
+	e, ok := l.entryOf(c, true)
+	if e == nil {
+		c.Cost = 0
+		d, _ := l.unknown(c, ok)
+		return d
+	}
+	now := l.clock()
+	if ls := e.lease.Load(); now-ls.born >= idle && !l.lost(ls) && l.wait > 0 {
+		done := e.enlist(0)
+		if l.renew(e, ls, now) {
+			var deadline time.Time
+			l.await(done, &deadline)
+		}
+	}
+	return e.lease.Load().look(l.clock(), 0)
 }
 
 // Refund gives cost tokens back to what this gateway holds of the key, at most
-// one burst. For a cost of 0 or less and for a key that is not known it does
-// nothing.
-func (l *Limiter) Refund(key string, cost int64) {
+// one burst, and those of a key that it does not know any more to Redis, in the
+// background. A cost of 0 or less does nothing. The limit is for a key that is
+// not known.
+func (l *Limiter) Refund(key string, limit limiter.Limit, cost int64) {
 	if cost <= 0 {
 		return
 	}
 	for {
-		e := l.table.find(key)
+		e, ok := l.entryOf(limiter.Claim{Key: key, Limit: limit, Cost: 1}, true)
 		if e == nil || l.lost(e.lease.Load()) {
-			l.shares.Refund(key, cost)
+			if ok {
+				l.shares.Refund(key, cost)
+			}
 			return
 		}
-		if e.refund(l.clock(), cost) {
+		now, ls := l.clock(), e.lease.Load()
+		if ls.born == never {
+			e.giveLater(cost)
+			l.renew(e, ls, now)
+			return
+		}
+		if e.refund(now, cost) {
 			return
 		}
 	}
@@ -75,7 +100,7 @@ func (l *Limiter) Charge(key string, limit limiter.Limit, cost int64) {
 		e, ok := l.entryOf(limiter.Claim{Key: key, Limit: limit, Cost: 1}, true)
 		if e == nil || l.lost(e.lease.Load()) {
 			if ok {
-				l.shares.Charge(key, l.shareOf(limit, 1), cost)
+				l.shares.Charge(key, l.share(e, limiter.Claim{Key: key, Limit: limit, Cost: 1}), cost)
 			}
 			return
 		}
@@ -174,11 +199,11 @@ func (l *Limiter) lost(ls *lease) bool { return ls.fault || l.link.down.Load() }
 // entry is gone.
 func (l *Limiter) lacking(e *entry, v view, now time.Duration, c limiter.Claim, deadline *time.Time) (limiter.Decision, source, bool) {
 	for {
+		e.lacks(v.lease, c.Cost)
 		if l.lost(v.lease) {
 			l.renew(e, v.lease, now)
 			return l.local(e, c, true), fromShare, true
 		}
-		e.lacks(v.lease, c.Cost)
 		if !l.worthWaiting(e, v, now, c.Cost) {
 			l.renew(e, v.lease, now)
 			return v.refusal(now, c.Cost), nowhere, true

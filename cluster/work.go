@@ -125,8 +125,8 @@ func (l *Limiter) settle(r renewal, g shared.Grant, err error) {
 		return
 	}
 	if r.united {
-		r.split.Store(false)
 		l.shares.Refund(r.key, r.lacks)
+		l.divided(r.entry) // unless more was taken meanwhile, it is no more
 	}
 	l.count.granted.Add(g.Tokens)
 	l.count.returned.Add(r.ask.Back)

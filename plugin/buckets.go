@@ -60,7 +60,7 @@ func (b buckets) settle(r *rule, more int64) {
 	case b.shared != nil && more > 0:
 		b.shared.Charge(r.bucket, r.policy.Limit(), more)
 	case b.shared != nil:
-		b.shared.Refund(r.bucket, -more)
+		b.shared.Refund(r.bucket, r.policy.Limit(), -more)
 	case more > 0:
 		b.own.Charge(r.bucket, r.policy.Limit(), more)
 	default:

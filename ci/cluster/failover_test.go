@@ -17,6 +17,7 @@ import (
 
 // A sentinel makes the replica the master: the buckets go on there.
 func TestFailover(t *testing.T) {
+	t.Parallel()
 	master := realRedis(t)
 	_, port, _ := net.SplitHostPort(master.Addr)
 	replica := realRedis(t, "--replicaof", "127.0.0.1", port)

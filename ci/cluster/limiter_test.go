@@ -139,15 +139,15 @@ func TestIdleLeaseIsGivenBack(t *testing.T) {
 func TestRefund(t *testing.T) {
 	s := newSim(t, 1, 0, nil)
 	g, limit := s.gateways[0], limitOf(t, "1/h burst 10")
-	g.Refund(id, 5) // unknown: nothing
+	g.Refund(id, limit, 5) // a full bucket has no room
 	if d := g.Take(id, limit, 10); !d.Allowed || d.Remaining != 0 {
 		t.Fatalf("%+v", d)
 	}
-	g.Refund(id, 4)
+	g.Refund(id, limit, 4)
 	if d := g.Peek(id, limit); d.Remaining != 4 {
 		t.Errorf("%+v", d)
 	}
-	g.Refund(id, 100)
+	g.Refund(id, limit, 100)
 	if n := take(g, id, limit, 20); n != 10 {
 		t.Errorf("%d after a refund beyond the burst", n)
 	}
@@ -415,4 +415,76 @@ func ExampleNew() {
 	defer limits.Close()
 	d := limits.Take("0123456789abcdef", limiter.Limit{Tokens: 100, Period: time.Minute, Burst: 20}, 1)
 	_ = d.Allowed
+}
+
+// A gateway that does not serve a key knows as much of it as one that does.
+func TestPeekAsksRedis(t *testing.T) {
+	s := newSim(t, 2, 0, nil)
+	limit := limitOf(t, "100/d burst 100")
+	if d := s.gateways[0].Take(id, limit, 100); !d.Allowed {
+		t.Fatalf("%+v", d)
+	}
+	b := s.gateways[1]
+	if d := b.Peek(id, limit); d.Remaining != 0 || !d.Allowed {
+		t.Errorf("%+v", d)
+	}
+	if st := b.Stats(); st.Granted != 0 || st.Renewals != 1 {
+		t.Errorf("looking took tokens: %+v", st)
+	}
+	if d := b.Peek("another", limit); d.Remaining != 100 {
+		t.Errorf("%+v", d)
+	}
+	b.Peek(id, limit)
+	if st := b.Stats(); st.Renewals != 2 {
+		t.Errorf("asked again within a second: %+v", st)
+	}
+}
+
+// An answer that comes long after its request finds the key forgotten.
+func TestRefundOfAForgottenKey(t *testing.T) {
+	s := newSim(t, 1, 0, nil)
+	g, limit := s.gateways[0], limitOf(t, "100/d burst 100")
+	if d := g.Take(id, limit, 100); !d.Allowed {
+		t.Fatalf("%+v", d)
+	}
+	eventually(t, "forgetting", 5*second, func() bool {
+		s.to(time.Duration(s.now.Load()) + second)
+		return g.Len() == 0
+	})
+	g.Refund(id, limit, 5)
+	s.settle()
+	if n := take(g, id, limit, 20); n != 5 {
+		t.Errorf("%d after a refund of 5", n)
+	}
+}
+
+// What cannot be kept in Redis is limited all the same, whatever the mode for
+// its faults.
+func TestWhatCannotBeSharedIsLimited(t *testing.T) {
+	for _, mode := range []cluster.Fault{cluster.FaultShare, cluster.FaultOpen, cluster.FaultClosed} {
+		s := newSim(t, 1, 0, func(_ int, o *cluster.Options) { o.OnRedisFault, o.MaxKeys, o.Nodes = mode, 100, 2 })
+		g := s.gateways[0]
+		huge := limiter.Limit{Tokens: 1e11, Period: 24 * time.Hour, Burst: 1e11}
+		eternal := limiter.Limit{Tokens: 1, Period: 24 * time.Hour, Burst: 200_000}
+		for _, limit := range []limiter.Limit{huge, eternal} {
+			admitted := int64(0)
+			for range 100 {
+				if g.Take(limit.String(), limit, limit.Burst/10).Allowed {
+					admitted += limit.Burst / 10
+				}
+			}
+			if admitted != limit.Burst/2 {
+				t.Errorf("mode %d, %v: %d admitted of a share of %d", mode, limit, admitted, limit.Burst/2)
+			}
+		}
+		few := limitOf(t, "4/h burst 4")
+		for _, key := range keysOf(150) {
+			if n := take(g, key, few, 10); n != 4 && n != 2 {
+				t.Errorf("mode %d, key %x: %d admitted", mode, key[:2], n)
+			}
+		}
+		if n := g.Len(); n != 100 {
+			t.Errorf("%d keys", n)
+		}
+	}
 }

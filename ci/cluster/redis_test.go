@@ -340,32 +340,3 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	}
 	eventually(t, "the end of all goroutines", 4*second, func() bool { return runtime.NumGoroutine() <= before })
 }
-
-// One node that has all slots is a cluster to its client.
-func TestRedisCluster(t *testing.T) {
-	r := realRedis(t, "--cluster-enabled", "yes")
-	admin := redis.NewClient(&redis.Options{Addr: r.Addr})
-	defer func() { _ = admin.Close() }()
-	if err := admin.ClusterAddSlotsRange(context.Background(), 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the cluster", 5*second, func() bool {
-		return strings.Contains(admin.ClusterInfo(context.Background()).Val(), "cluster_state:ok")
-	})
-	client, err := cluster.Dial("redis+cluster://" + r.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = client.Close() }()
-	l := cluster.New(cluster.Options{Client: client})
-	defer l.Close()
-	eventually(t, "the first answer", 5*second, func() bool { return l.Stats().Up })
-	for _, key := range keysOf(300) {
-		if !l.Take(key, limiter.Limit{Tokens: 1, Period: time.Hour, Burst: 100}, 1).Allowed {
-			t.Error("refused")
-		}
-	}
-	if st := l.Stats(); st.Failed > 300 || st.Local > 0 || st.Granted < 300 {
-		t.Errorf("%+v", st)
-	}
-}

@@ -39,7 +39,7 @@ func TestTLSAndPermissions(t *testing.T) {
 		t.Errorf("%d admitted of 8", n)
 	}
 	l.Charge(id, limit, 1)
-	l.Refund(id, 1)
+	l.Refund(id, limit, 1)
 	l.Close()
 	if st := l.Stats(); st.Failed > 0 || st.Local > 0 || st.Faults > 0 {
 		t.Errorf("%+v, log %q", st, lines.all())

@@ -83,7 +83,7 @@ func use(l *cluster.Limiter, limit limiter.Limit, n int, used *[3]atomic.Int64) 
 	case 2:
 		if l.Take(key(n%3), limit, 5).Allowed {
 			used[n%3].Add(2)
-			l.Refund(key(n%3), 3)
+			l.Refund(key(n%3), limit, 3)
 		}
 	case 3:
 		if d, _ := l.Decide([]limiter.Claim{{Key: key(0), Limit: limit, Cost: 1}, {Key: key(1), Limit: limit, Cost: 2}}); d.Allowed {

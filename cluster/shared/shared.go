@@ -50,7 +50,7 @@ type Plan struct {
 }
 
 // Compile chooses the units. The error says why a limit cannot be shared:
-// because it is none, or for a burst of more than 1e10 tokens.
+// because it is none, or for a burst of more than 2.2e10 tokens.
 func Compile(l limiter.Limit) (*Plan, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err
