@@ -12,6 +12,7 @@ import (
 // The load: a limit of 1000/s over three gateways, five times that
 // offered for 30 s.
 func TestSimulation(t *testing.T) {
+	t.Parallel()
 	for _, burst := range []int64{100, 10, 1} {
 		for _, shape := range []struct {
 			name    string
@@ -34,6 +35,7 @@ func TestSimulation(t *testing.T) {
 // the light gateways' demand is seen in the span of a second: one deviation of
 // their requests is 22, or 2 % of the limit.
 func TestSimulationAtRandom(t *testing.T) {
+	t.Parallel()
 	for _, burst := range []int64{100, 10, 1} {
 		for _, rtt := range []time.Duration{2 * time.Millisecond, 40 * time.Millisecond} {
 			t.Run(fmt.Sprintf("burst %d rtt %v", burst, rtt), func(t *testing.T) {
@@ -74,6 +76,7 @@ func simulate(t *testing.T, burst int64, offered []float64, random *rand.Rand, r
 
 // Rates below one token for each gateway and renewal.
 func TestSimulationOfLowRates(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		limit    limiter.Limit
 		gateways int
@@ -119,6 +122,7 @@ func TestSimulationOfLowRates(t *testing.T) {
 // Below the limit nearly everything is admitted: leases of gateways that do not
 // need them are not missed elsewhere.
 func TestSimulationBelowTheLimit(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		burst   int64
 		offered []float64
