@@ -19,7 +19,10 @@
 // lease's size follows the demand: what is asked for until the tokens of the
 // next renewal can be spent, and where the bucket has plenty, up to a quarter
 // of the burst or a second's worth. A gateway that wants more than there is
-// takes half of what there is, or three quarters while it is alone.
+// takes half of what there is, or three quarters while it is alone; while it
+// does, tokens that it did not spend within 50 ms of their time lapse, but for a
+// quarter of the burst, as they would have in one bucket that is not asked for a
+// while.
 //
 // # What is guaranteed
 //

@@ -20,6 +20,7 @@ type entry struct {
 	lease   atomic.Pointer[lease]
 	short   atomic.Int64 // the most tokens that a request lacked since the last renewal; 0: none did
 	refused atomic.Int64 // tokens that requests lacked since then, up to a few times the lease
+	stale   atomic.Int64 // tokens of those spent since then that nobody took
 	busy    atomic.Bool  // a renewal is queued or in flight
 	split   atomic.Bool  // the key lives on its local share
 	most    atomic.Int64 // the largest cost that the local share was asked for
@@ -54,7 +55,7 @@ type entry struct {
 
 func newEntry(key string, hash uint64, plan *shared.Plan, seed uint64) *entry {
 	e := &entry{key: key, hash: hash, pace: never, doubt: doubt / 2, jitter: seedOf(key) ^ seed | 1}
-	e.lease.Store(&lease{plan: plan, low: always, next: never, born: never, fullAt: never})
+	e.lease.Store(&lease{plan: plan, low: always, keep: always, next: never, born: never, fullAt: never})
 	return e
 }
 
@@ -79,8 +80,11 @@ func (e *entry) take(now time.Duration, cost int64) (v view, ok bool) {
 		if v.ready = v.usable(now); v.spent+cost > v.ready {
 			return v, false
 		}
-		if v.lease.spent.CompareAndSwap(v.spent, v.spent+cost) {
-			v.spent += cost
+		stale := v.stale(cost)
+		if v.lease.spent.CompareAndSwap(v.spent, v.spent+stale+cost) {
+			if v.spent += stale + cost; stale > 0 {
+				e.stale.Add(stale)
+			}
 			return v, true
 		}
 	}
@@ -178,7 +182,7 @@ func (e *entry) change(plan *shared.Plan, now time.Duration) {
 	}
 	left := old.usable(now) - old.spent.Swap(frozen)
 	held := max(0, old.plan.Limit.Burst-old.plan.Tokens(old.fullAt-now))
-	ls := &lease{plan: plan, base: min(left, plan.Limit.Burst), low: always, next: e.earliest(), born: old.born, plenty: old.plenty, fault: old.fault}
+	ls := &lease{plan: plan, base: min(left, plan.Limit.Burst), low: always, keep: always, next: e.earliest(), born: old.born, plenty: old.plenty, fault: old.fault}
 	ls.total = ls.base
 	ls.fullAt = after(now, plan.Span(plan.Limit.Burst-min(held, plan.Limit.Burst)))
 	e.replace(ls)
@@ -203,7 +207,7 @@ func (e *entry) empty(now time.Duration) bool {
 	left = old.total - old.spent.Swap(frozen)
 	owed := min(0, left)
 	e.replace(&lease{
-		plan: old.plan, base: owed, total: owed, low: always, next: old.next,
+		plan: old.plan, base: owed, total: owed, low: always, keep: always, next: old.next,
 		born: old.born, fullAt: old.fullAt - old.plan.Span(left), plenty: old.plenty, fault: old.fault,
 	})
 	if left <= 0 || now >= old.fullAt {

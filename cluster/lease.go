@@ -30,6 +30,7 @@ type lease struct {
 	parts  []part // tokens that the shared bucket earns later, in order
 	total  int64  // of all of them
 	low    int64  // a renewal is due when no more than these are left
+	keep   int64  // of those that can be spent, how many may be left after a take
 	next   time.Duration
 	born   time.Duration // when Redis last answered; never: it has not yet
 	fullAt time.Duration // when the shared bucket would be full if nobody took from it
@@ -90,6 +91,26 @@ func (ls *lease) inherit(old *lease, spent int64, now time.Duration) {
 		}
 	}
 	ls.total = old.total - spent
+}
+
+// stale is how many tokens lapse at a take of so many: those beyond keep.
+func (v view) stale(cost int64) int64 { return max(0, v.ready-v.spent-cost-v.keep) }
+
+// fresh is how long a token can be taken after its time while less is there than
+// is asked for. One bucket of a small burst would not have kept it either.
+const fresh = 50 * time.Millisecond
+
+// keeps is how many tokens outlast a pause then: those that can be spent now, a
+// quarter of the burst, or what is earned while one is fresh, whichever is most.
+func (ls *lease) keeps(now time.Duration) int64 {
+	held, earned := ls.usable(now), int64(0)
+	if n := len(ls.parts); n > 0 {
+		last := ls.parts[n-1]
+		if end := last.first + last.span - now; end > 0 {
+			earned = int64(float64(ls.total-held) * float64(fresh) / float64(end))
+		}
+	}
+	return max(1, held, ls.plan.Limit.Burst/4, earned)
 }
 
 // add adds a grant that was answered no later than now: local times count from

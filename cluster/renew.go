@@ -50,7 +50,7 @@ func (e *entry) prepare(now time.Duration, charge int64) shared.Ask {
 	short, need := e.short.Swap(0), e.waiting
 	e.waiting = 0
 	a := shared.Ask{Share: e.quarters(ls, now), Lapse: lapse, Need: need, Charge: e.debt + charge, Back: e.giving}
-	asked := spent + e.refused.Swap(0)
+	asked := spent + e.refused.Swap(0) - e.stale.Swap(0)
 	if need > 0 || e.giving == 0 && asked+short > 0 { // else it only looks, or gives back
 		target := e.aim(ls, asked, now)
 		a.Want = max(0, target-left, short-left, need)
@@ -125,7 +125,7 @@ func (e *entry) settle(now time.Duration, g shared.Grant, err error) {
 	}
 	old := e.lease.Load()
 	spent := old.spent.Swap(frozen)
-	ls := &lease{plan: old.plan, born: now, low: always, next: e.earliest(), fullAt: old.fullAt}
+	ls := &lease{plan: old.plan, born: now, low: always, keep: old.keep, next: e.earliest(), fullAt: old.fullAt}
 	ls.inherit(old, spent, now)
 	if err != nil {
 		ls.fault, e.giving = true, 0
@@ -161,6 +161,10 @@ func (e *entry) grant(ls *lease, g shared.Grant, now time.Duration) {
 	e.learn(ls, g, now)
 	free := ls.plan.Free(e.lacked)
 	ls.plenty = free > 0
+	ls.keep = always
+	if e.limited {
+		ls.keep = ls.keeps(now)
+	}
 	if free == 0 && !e.growing {
 		ls.next = max(ls.next, e.sent+interval+e.random(spread))
 	}

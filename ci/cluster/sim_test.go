@@ -164,13 +164,7 @@ func (s *sim) run(l *load, until time.Duration) {
 		}
 		now := l.next[first]
 		s.to(now)
-		if l.one.AllowAt(now) {
-			l.passed++
-		}
-		if s.gateways[first].Take(l.key, l.limit, 1).Allowed {
-			l.at = append(l.at, now)
-			l.by[first]++
-		}
+		s.ask(l, first, now)
 		s.settle()
 		gap := 1 / l.offered[first]
 		if l.random != nil {
@@ -179,6 +173,17 @@ func (s *sim) run(l *load, until time.Duration) {
 		l.next[first] = now + time.Duration(gap*1e9)
 	}
 	s.to(until)
+}
+
+// ask is one request to a gateway.
+func (s *sim) ask(l *load, gateway int, now time.Duration) {
+	if l.one.AllowAt(now) {
+		l.passed++
+	}
+	if s.gateways[gateway].Take(l.key, l.limit, 1).Allowed {
+		l.at = append(l.at, now)
+		l.by[gateway]++
+	}
 }
 
 // use is what was admitted to what the limit allows.

@@ -39,7 +39,37 @@ func TestSimulationAtRandom(t *testing.T) {
 	for _, burst := range []int64{100, 10, 1} {
 		for _, rtt := range []time.Duration{2 * time.Millisecond, 40 * time.Millisecond} {
 			t.Run(fmt.Sprintf("burst %d rtt %v", burst, rtt), func(t *testing.T) {
-				simulate(t, burst, []float64{4500, 250, 250}, rand.New(rand.NewSource(7)), rtt, 1.10)
+				simulate(t, burst, []float64{4500, 250, 250}, rand.New(rand.NewSource(7)), rtt, 1.07)
+			})
+		}
+	}
+}
+
+// All clients stand still for a while and then send what they missed: what lay
+// unused meanwhile lapses, as most of it would in one bucket.
+func TestSimulationWithPauses(t *testing.T) {
+	t.Parallel()
+	const pause = 100 * time.Millisecond
+	for _, burst := range []int64{100, 10, 1} {
+		for _, offered := range [][]float64{{5000. / 3, 5000. / 3, 5000. / 3}, {4500, 250, 250}} {
+			t.Run(fmt.Sprintf("burst %d %.0f", burst, offered), func(t *testing.T) {
+				s := newSim(t, len(offered), 2*time.Millisecond, nil)
+				l := newLoad(limiter.Limit{Tokens: 1000, Period: time.Second, Burst: burst}, nil, offered...)
+				for second := range 20 {
+					begin := time.Duration(second) * time.Second
+					s.run(l, begin+time.Second-pause)
+					s.to(begin + time.Second)
+					for i := range l.next { // those that were due arrive now, one after the other
+						for ; l.next[i] < begin+time.Second; l.next[i] += time.Duration(1e9 / offered[i]) {
+							s.ask(l, i, begin+time.Second)
+						}
+					}
+				}
+				part, peak := float64(len(l.at))/float64(l.passed), l.peak(time.Second)
+				t.Logf("%.3f of what one bucket admits, most in 1 s %.3f, by gateway %v", part, peak, l.by)
+				if part < 0.95 || peak > 1.07 || l.exceeds() {
+					t.Errorf("%.3f of what one bucket admits, %.3f in 1 s, %.2f over", part, peak, l.over())
+				}
 			})
 		}
 	}
