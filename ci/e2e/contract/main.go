@@ -133,17 +133,20 @@ func typeOf(object types.Object) string {
 		return "struct"
 	}
 	// Without parameter names, which are free.
-	text := types.TypeString(object.Type(), (*types.Package).Path)
+	text := written(object.Type())
 	if signature, ok := object.Type().(*types.Signature); ok {
 		text = "func" + tuple(signature.Params(), signature.Variadic()) + tuple(signature.Results(), false)
 	}
 	return strings.ReplaceAll(text, "interface{}", "any")
 }
 
+// written is a type's name. What Tyk calls another package's type is that type.
+func written(t types.Type) string { return types.TypeString(types.Unalias(t), (*types.Package).Path) }
+
 func tuple(t *types.Tuple, variadic bool) string {
 	var parts []string
 	for i := range t.Len() {
-		parts = append(parts, types.TypeString(t.At(i).Type(), (*types.Package).Path))
+		parts = append(parts, written(t.At(i).Type()))
 	}
 	text := "(" + strings.Join(parts, ", ") + ")"
 	if variadic {
