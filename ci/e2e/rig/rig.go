@@ -74,6 +74,18 @@ func New(ctx context.Context) (*Rig, error) {
 // Real reports whether gateways are real Tyk Gateways.
 func (r *Rig) Real() bool { return r.tykBin != "" }
 
+// HasSetting reports whether the real gateway's source knows a field of tyk.conf:
+// old releases lack some.
+func (r *Rig) HasSetting(name string) bool {
+	files, _ := filepath.Glob(filepath.Join(r.tykSrc, "config", "*.go"))
+	for _, file := range files {
+		if b, err := os.ReadFile(file); err == nil && strings.Contains(string(b), `json:"`+name+`"`) {
+			return true
+		}
+	}
+	return false
+}
+
 // GatewayName says which gateway it is, for people.
 func (r *Rig) GatewayName() string {
 	if r.Real() {
