@@ -19,10 +19,9 @@
 // lease's size follows the demand: what is asked for until the tokens of the
 // next renewal can be spent, and where the bucket has plenty, up to a quarter
 // of the burst or a second's worth. A gateway that wants more than there is
-// takes half of what there is, or three quarters while it is alone; while it
-// does, tokens that it did not spend within 50 ms of their time lapse, but for a
-// quarter of the burst, as they would have in one bucket that is not asked for a
-// while.
+// takes half of what there is, or three quarters while it is alone. After a pause
+// it spends no more than a burst of what it could have spent in between, or 50 ms
+// of it, if that is more; the rest lapses, as it does in one bucket.
 //
 // # What is guaranteed
 //
@@ -40,9 +39,9 @@
 // second of the key's demand, and for a key that it does not know yet 100 tokens
 // or what refills in a second, if that is less; a lease that nobody takes from
 // is given back after 1 to 1.5 s. So the limit may be used less than it allows,
-// by no more than the leases that are out. A request that waits for Redis in
-// vain is decided by this gateway's share, see below, which is charged to the
-// bucket afterwards.
+// by no more than the leases that are out and what lapses. A request that waits
+// for Redis in vain is decided by this gateway's share, see below, which is
+// charged to the bucket afterwards.
 //
 // A changed limit is each gateway's own until all have learned of it: the
 // bucket is converted at each renewal under another limit, and what is

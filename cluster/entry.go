@@ -20,7 +20,6 @@ type entry struct {
 	lease   atomic.Pointer[lease]
 	short   atomic.Int64 // the most tokens that a request lacked since the last renewal; 0: none did
 	refused atomic.Int64 // tokens that requests lacked since then, up to a few times the lease
-	stale   atomic.Int64 // tokens of those spent since then that nobody took
 	busy    atomic.Bool  // a renewal is queued or in flight
 	split   atomic.Bool  // the key lives on its local share
 	most    atomic.Int64 // the largest cost that the local share was asked for
@@ -83,7 +82,7 @@ func (e *entry) take(now time.Duration, cost int64) (v view, ok bool) {
 		stale := v.stale(cost)
 		if v.lease.spent.CompareAndSwap(v.spent, v.spent+stale+cost) {
 			if v.spent += stale + cost; stale > 0 {
-				e.stale.Add(stale)
+				v.lapsed.Add(stale)
 			}
 			return v, true
 		}
@@ -214,7 +213,7 @@ func (e *entry) empty(now time.Duration) bool {
 		e.finish()
 		return false
 	}
-	e.giving = left
+	e.giving += left
 	return true
 }
 
@@ -224,7 +223,7 @@ func (e *entry) leave() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	ls := e.lease.Load()
-	if e.gone || e.busy.Load() || !ls.spent.CompareAndSwap(ls.total, frozen) {
+	if e.gone || e.giving > 0 || e.busy.Load() || !ls.spent.CompareAndSwap(ls.total, frozen) {
 		return false
 	}
 	e.gone = true

@@ -23,7 +23,8 @@ const (
 // of tokens spent never changes; a renewal replaces it. It keeps no pointer to
 // the one before.
 type lease struct {
-	spent atomic.Int64 // below 0 after refunds
+	spent  atomic.Int64 // below 0 after refunds
+	lapsed atomic.Int64 // of these, tokens that nobody took in their time
 
 	plan   *shared.Plan
 	base   int64  // tokens that could be spent from the start; below 0: owed
@@ -96,12 +97,13 @@ func (ls *lease) inherit(old *lease, spent int64, now time.Duration) {
 // stale is how many tokens lapse at a take of so many: those beyond keep.
 func (v view) stale(cost int64) int64 { return max(0, v.ready-v.spent-cost-v.keep) }
 
-// fresh is how long a token can be taken after its time while less is there than
-// is asked for. One bucket of a small burst would not have kept it either.
+// fresh is how long a token can be taken after its time, at least, while less is
+// there than is asked for.
 const fresh = 50 * time.Millisecond
 
-// keeps is how many tokens outlast a pause then: those that can be spent now, a
-// quarter of the burst, or what is earned while one is fresh, whichever is most.
+// keeps is how many tokens outlast a pause then: a burst, as in one bucket, or
+// those that can be spent now, or what is earned while one is fresh, whichever is
+// most.
 func (ls *lease) keeps(now time.Duration) int64 {
 	held, earned := ls.usable(now), int64(0)
 	if n := len(ls.parts); n > 0 {
@@ -110,7 +112,7 @@ func (ls *lease) keeps(now time.Duration) int64 {
 			earned = int64(float64(ls.total-held) * float64(fresh) / float64(end))
 		}
 	}
-	return max(1, held, ls.plan.Limit.Burst/4, earned)
+	return max(held, ls.plan.Limit.Burst, earned)
 }
 
 // add adds a grant that was answered no later than now: local times count from

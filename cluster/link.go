@@ -34,8 +34,8 @@ var (
 	errUnconnected  = errors.New("there is no connection yet")
 	nodesKey        = "ratelimit:{gateways}"
 	serverFaultTags = []string{
-		"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "BUSY", "OOM", "MISCONF",
-		"NOAUTH", "WRONGPASS", "NOPERM", "ERR max number of clients", "NOSCRIPT", "MOVED", "ASK",
+		"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "BUSY", "OOM", "MISCONF",
+		"NOAUTH", "WRONGPASS", "NOPERM", "ERR max number of clients", "NOSCRIPT",
 	}
 )
 

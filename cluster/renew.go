@@ -50,8 +50,8 @@ func (e *entry) prepare(now time.Duration, charge int64) shared.Ask {
 	short, need := e.short.Swap(0), e.waiting
 	e.waiting = 0
 	a := shared.Ask{Share: e.quarters(ls, now), Lapse: lapse, Need: need, Charge: e.debt + charge, Back: e.giving}
-	asked := spent + e.refused.Swap(0) - e.stale.Swap(0)
-	if need > 0 || e.giving == 0 && asked+short > 0 { // else it only looks, or gives back
+	asked := spent + e.refused.Swap(0) - ls.lapsed.Load()
+	if asked+short+need > 0 { // else it only looks, or gives back
 		target := e.aim(ls, asked, now)
 		a.Want = max(0, target-left, short-left, need)
 		if over := ls.usable(now) - spent - 2*target - growth; over > 0 && short == 0 && ls.spent.CompareAndSwap(spent, spent+over) {
@@ -115,26 +115,28 @@ func (e *entry) observe(tokens, seconds float64) {
 	e.demand += min(1, max(seconds, seconds/e.observed)) * (tokens/seconds - e.demand)
 }
 
-// settle ends a renewal with Redis's answer, which arrived no later than now.
-func (e *entry) settle(now time.Duration, g shared.Grant, err error) {
+// settle ends a renewal with Redis's answer, which arrived no later than now. It
+// reports whether there are tokens to give back.
+func (e *entry) settle(now time.Duration, g shared.Grant, err error) (more bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.gone {
 		e.finish()
-		return
+		return false
 	}
 	old := e.lease.Load()
 	spent := old.spent.Swap(frozen)
 	ls := &lease{plan: old.plan, born: now, low: always, keep: old.keep, next: e.earliest(), fullAt: old.fullAt}
 	ls.inherit(old, spent, now)
 	if err != nil {
-		ls.fault, e.giving = true, 0
+		ls.fault = true
 		ls.next = max(ls.next, now+retry+e.random(retry/2))
 	} else {
 		e.grant(ls, g, now)
 	}
 	e.replace(ls)
 	e.finish()
+	return e.giving > 0
 }
 
 // earliest is when the pace allows the next renewal.

@@ -5,8 +5,11 @@ import "time"
 const (
 	// sweepEvery is how often each key is looked at.
 	sweepEvery = 500 * time.Millisecond
-	// forget is how long a key without a lease is kept.
-	forget = 10 * time.Second
+	// forget is how long a key without a lease is kept, and remember how long one
+	// that used its share, unless its bucket is full before: a new one would start
+	// with a full share.
+	forget   = 10 * time.Second
+	remember = 10 * time.Minute
 )
 
 // sweep looks for leases that lie unused and for keys that nobody asks for.
@@ -41,9 +44,11 @@ func (l *Limiter) tend(e *entry, now time.Duration) {
 		if e.empty(now) {
 			l.enqueue(e)
 		}
-	case left == 0 && now-e.seenAt >= forget && (e.most.Load() == 0 || now >= ls.fullAt) && e.leave():
-		// One that used its share is remembered until its bucket is full: a new
-		// one would start with a full share.
-		l.table.drop(e)
+	case left == 0 && now-e.seenAt >= forget && (e.most.Load() == 0 || now >= ls.fullAt || now-e.seenAt >= remember):
+		if e.leave() {
+			l.table.drop(e)
+		} else {
+			l.renew(e, ls, now) // something is to be given back
+		}
 	}
 }

@@ -38,26 +38,43 @@ func (l *Limiter) TakeKnown(key string, limit limiter.Limit, cost int64) limiter
 	return d
 }
 
-// Peek looks at the key's bucket, at the limit that this gateway knows the key
-// by; the given one is for a key that is not known. If Redis was not asked for a
-// second, it asks, and waits for the answer, at most Options.Wait.
+// Peek looks at the key's bucket as far as this gateway knows it, which Look
+// brings up to date, and while Redis is given up at its share. It never waits.
 func (l *Limiter) Peek(key string, limit limiter.Limit) limiter.Decision {
-	c := limiter.Claim{Key: key, Limit: limit, Cost: 1}
-	e, ok := l.entryOf(c, true)
-	if e == nil {
-		c.Cost = 0
-		d, _ := l.unknown(c, ok)
-		return d
+	if e := l.table.find(key); e != nil && l.lost(e.lease.Load()) {
+		return l.local(e, limiter.Claim{Key: key, Limit: limit}, false)
 	}
+	return l.Take(key, limit, 0)
+}
+
+// maxLook is how many keys are looked at at once.
+const maxLook = 64
+
+// Look asks Redis about those of the first 64 claims' keys that it was not asked
+// about for a second, all at once, and waits for the answers, at most
+// Options.Wait. Limits are for keys that are not known; it takes nothing.
+func (l *Limiter) Look(claims []limiter.Claim) {
+	var waiting []<-chan struct{}
 	now := l.clock()
-	if ls := e.lease.Load(); now-ls.born >= idle && !l.lost(ls) && l.wait > 0 {
-		done := e.enlist(0)
-		if l.renew(e, ls, now) {
-			var deadline time.Time
-			l.await(done, &deadline)
+	for _, c := range claims[:min(len(claims), maxLook)] {
+		c.Cost = 1
+		e, _ := l.entryOf(c, true)
+		if e == nil || l.wait <= 0 {
+			continue
+		}
+		if ls := e.lease.Load(); now-ls.born >= idle && !l.lost(ls) {
+			done := e.enlist(0)
+			if l.renew(e, ls, now) {
+				waiting = append(waiting, done)
+			}
 		}
 	}
-	return e.lease.Load().look(l.clock(), 0)
+	var deadline time.Time
+	for _, done := range waiting {
+		if !l.await(done, &deadline) {
+			return
+		}
+	}
 }
 
 // Refund gives cost tokens back to what this gateway holds of the key, at most

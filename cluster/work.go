@@ -118,8 +118,11 @@ func (l *Limiter) prepare(e *entry) renewal {
 }
 
 func (l *Limiter) settle(r renewal, g shared.Grant, err error) {
-	r.entry.settle(l.clock(), g, err)
+	more := r.entry.settle(l.clock(), g, err)
 	l.count.pending.Add(-1)
+	if more {
+		l.renew(r.entry, r.lease.Load(), l.clock())
+	}
 	if err != nil {
 		l.count.failed.Add(1)
 		return

@@ -54,6 +54,13 @@ func (b buckets) peek(r *rule) limiter.Decision {
 	return b.own.Peek(r.bucket, r.policy.Limit())
 }
 
+// look brings up to date what peek tells, and waits for it if need be.
+func (b buckets) look(claims []limiter.Claim) {
+	if b.shared != nil {
+		b.shared.Look(claims)
+	}
+}
+
 // settle charges more, or gives back.
 func (b buckets) settle(r *rule, more int64) {
 	switch {

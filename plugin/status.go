@@ -43,10 +43,9 @@ func (e *engine) limitStatus(w http.ResponseWriter, r *http.Request, s *settings
 
 // answerStatus tells a client its enforced limits. It takes nothing.
 func (e *engine) answerStatus(w http.ResponseWriter, r *http.Request, s *settings, p *plan) {
-	now := time.Now()
-	out := struct {
-		Limits []limitStatus `json:"limits"`
-	}{[]limitStatus{}}
+	var claims []limiter.Claim
+	var tell []rule
+	var of []*endpoint
 	told := make(map[string]bool)
 	add := func(at *endpoint, rules []rule) {
 		for _, rule := range rules {
@@ -54,12 +53,21 @@ func (e *engine) answerStatus(w http.ResponseWriter, r *http.Request, s *setting
 				continue
 			}
 			told[rule.bucket] = true
-			out.Limits = append(out.Limits, e.statusOf(rule, at, now))
+			claims = append(claims, limiter.Claim{Key: rule.bucket, Limit: rule.policy.Limit()})
+			tell, of = append(tell, rule), append(of, at)
 		}
 	}
 	add(nil, p.plain.enforced)
 	for _, at := range p.places(s) {
 		add(at.endpoint, at.charge.enforced)
+	}
+	e.limits.look(claims)
+	out := struct {
+		Limits []limitStatus `json:"limits"`
+	}{[]limitStatus{}}
+	now := time.Now()
+	for i, rule := range tell {
+		out.Limits = append(out.Limits, e.statusOf(rule, of[i], now))
 	}
 	body, err := json.MarshalIndent(out, "", "    ")
 	if err != nil {

@@ -418,25 +418,28 @@ func ExampleNew() {
 }
 
 // A gateway that does not serve a key knows as much of it as one that does.
-func TestPeekAsksRedis(t *testing.T) {
+func TestLookAsksRedis(t *testing.T) {
 	s := newSim(t, 2, 0, nil)
 	limit := limitOf(t, "100/d burst 100")
 	if d := s.gateways[0].Take(id, limit, 100); !d.Allowed {
 		t.Fatalf("%+v", d)
 	}
 	b := s.gateways[1]
+	claims := []limiter.Claim{{Key: id, Limit: limit}, {Key: "another", Limit: limit}}
+	b.Look(claims)
 	if d := b.Peek(id, limit); d.Remaining != 0 || !d.Allowed {
 		t.Errorf("%+v", d)
-	}
-	if st := b.Stats(); st.Granted != 0 || st.Renewals != 1 {
-		t.Errorf("looking took tokens: %+v", st)
 	}
 	if d := b.Peek("another", limit); d.Remaining != 100 {
 		t.Errorf("%+v", d)
 	}
-	b.Peek(id, limit)
-	if st := b.Stats(); st.Renewals != 2 {
-		t.Errorf("asked again within a second: %+v", st)
+	b.Look(claims)
+	if st := b.Stats(); st.Granted != 0 || st.Renewals != 2 {
+		t.Errorf("looking took tokens, or asked again within a second: %+v", st)
+	}
+	down(t, b.Limiter, s.server, "LOADING") // a share of 3, of a bucket that holds nothing
+	if d := b.Peek(id, limit); d.Remaining != 0 {
+		t.Errorf("in a fault: %+v", d)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -43,7 +44,8 @@ func (a answers) by() (n [gateways]int) {
 // sent and answered in it: what an answer's delay moves into another span is no
 // excess.
 func (a answers) peak(span time.Duration) (most int) {
-	for i, first := range a.list {
+	for _, first := range a.list {
+		i, _ := slices.BinarySearchFunc(a.list, first.sent, func(one answer, at time.Duration) int { return cmp.Compare(one.received, at) })
 		n := 0
 		for _, one := range a.list[i:] {
 			if one.received > first.sent+span {
@@ -71,12 +73,14 @@ func (a answers) least(span time.Duration) int {
 }
 
 // recovered is how long after a time a second begins in which that part of the
-// limit is used.
-func (a answers) recovered(since time.Duration, part float64) time.Duration {
-	from := since
-	for ; a.admitted(from, from+time.Second) < int(part*rate) && from < a.list[len(a.list)-1].received; from += step {
+// limit is used; false if none does.
+func (a answers) recovered(since time.Duration, part float64) (time.Duration, bool) {
+	for from := since; from+time.Second <= a.list[len(a.list)-1].received; from += step {
+		if a.admitted(from, from+time.Second) >= int(part*rate) {
+			return from - since, true
+		}
 	}
-	return from - since
+	return 0, false
 }
 
 // wait is how long that part of the requests waited for an answer at most.

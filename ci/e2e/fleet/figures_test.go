@@ -30,11 +30,25 @@ func TestFigures(t *testing.T) {
 	if n := gap.least(100 * time.Millisecond); n != 0 {
 		t.Errorf("least %d over a gap", n)
 	}
-	if d := gap.recovered(time.Second, 0.97); d < 450*time.Millisecond || d > 550*time.Millisecond {
-		t.Errorf("recovered %v after the start of a gap of 500 ms", d)
+	if d, ok := gap.recovered(time.Second, 0.97); !ok || d < 450*time.Millisecond || d > 550*time.Millisecond {
+		t.Errorf("recovered %v after the start of a gap of 500 ms: %v", d, ok)
+	}
+	if d, ok := steady(3000, func(i int) bool { return i < 1000 }).recovered(time.Second, 0.97); ok {
+		t.Errorf("recovered %v after the last", d)
 	}
 	if by := gap.by(); by[0]+by[1]+by[2] != 2500 {
 		t.Errorf("by gateway %v", by)
+	}
+}
+
+// Answers may overtake each other.
+func TestPeakOfAnswersInReverse(t *testing.T) {
+	var a answers
+	for i := range 1000 {
+		a.list = append(a.list, answer{0, time.Duration(1000-i) * time.Millisecond / 2, time.Duration(500+i/4) * time.Millisecond, true})
+	}
+	if n := a.peak(time.Second); n != 1000 {
+		t.Errorf("peak %d of 1000", n)
 	}
 }
 

@@ -177,6 +177,10 @@ func (f *fleet) outage(ctx context.Context, report io.Writer, length time.Durati
 		100*float64(n)/(rate*(back-gone).Seconds()), gateways*burst)
 	fmt.Fprintf(report, "  in the whole load %.1f %%; the least in 1 s %.1f %%, the most %.3f of rate + burst\n",
 		100*a.use(burst), 100*float64(a.least(time.Second))/rate, float64(a.peak(time.Second))/(rate+burst))
-	fmt.Fprintf(report, "  97 %% in 1 s again %v after it was back; the longest answer took %v\n", a.recovered(back, 0.97), a.wait(1))
+	again := "not within this load"
+	if d, ok := a.recovered(back, 0.97); ok {
+		again = fmt.Sprintf("%v after it was back", d)
+	}
+	fmt.Fprintf(report, "  97 %% in 1 s again: %s; the longest answer took %v\n", again, a.wait(1))
 	return nil
 }
