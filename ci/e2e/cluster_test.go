@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,7 +41,7 @@ func newFleet(t *testing.T, gateways int, api string, env ...string) *fleet {
 func (f *fleet) join(env ...string) *client {
 	f.t.Helper()
 	g := own(f.t, rig.Options{
-		APIs: []rig.API{{ID: f.api}},
+		APIs: []rig.API{{ID: f.api, RateLimit: rig.Object{"status_path": "/rate-limit"}}},
 		Env:  append([]string{"TYK_RATELIMIT_CLUSTER=redis", "TYK_RATELIMIT_REDIS_URL=" + f.redis.URL}, env...),
 	})
 	c := clientOf(f.t, g, f.api)
@@ -166,6 +168,19 @@ func TestLimitOfAFleetIsChangedInMidFlight(t *testing.T) {
 	}
 	f.load(key, time.Second, 80, 80) // the shared bucket learns with a renewal
 	joined(f.load(key, 3*time.Second, 80, 80)).within(t, 100, 5, 0.8)
+}
+
+// A gateway that did not serve a key tells what the others have left of it.
+func TestStatusOnAnotherGateway(t *testing.T) {
+	f := newFleet(t, 2, "cluster-status")
+	key := f.key("cluster-status-key", "1/h burst 20")
+	if n := f.load(key, 2*time.Second, 40)[0].admitted(); n != 20 {
+		t.Fatalf("%d admitted of 20", n)
+	}
+	r := f.clients[1].send(rig.Request{Path: "rate-limit", Key: key})
+	if r.Status != http.StatusOK || !strings.Contains(r.Body, `"remaining": 0`) {
+		t.Errorf("%v", r)
+	}
 }
 
 // Without a URL it is the gateways' own Redis, which on real ones holds the keys.
