@@ -491,20 +491,3 @@ func TestWhatCannotBeSharedIsLimited(t *testing.T) {
 		}
 	}
 }
-
-// A burst that does not come back is spent to the last token, at any pace.
-func TestBurstOfASlowLimitIsSpentWhole(t *testing.T) {
-	for _, pause := range []time.Duration{0, time.Millisecond, 50 * time.Millisecond, 3 * time.Second} {
-		for _, gateways := range []int{1, 3} {
-			s := newSim(t, gateways, 0, nil)
-			limit, admitted := limitOf(t, "1/d burst 8"), 0
-			for n := range 100 {
-				admitted += take(s.gateways[n%gateways], id, limit, 1)
-				s.to(time.Duration(s.now.Load()) + pause)
-			}
-			if admitted != 8 {
-				t.Errorf("%d gateways, every %v: %d of 8", gateways, pause, admitted)
-			}
-		}
-	}
-}
