@@ -51,9 +51,8 @@ type Options struct {
 	Log func(line string)
 	// MaxKeys bounds the keys kept here, at about 500 bytes each; those not
 	// seen for 10 s are forgotten (10 minutes, if their share was used). 0:
-	// limiter.DefaultMaxKeys. Keys beyond it,
-	// and limits with a burst of more than 2.2e10 tokens or 292 years, are
-	// decided by this gateway's share.
+	// limiter.DefaultMaxKeys. Keys beyond it, and limits with a burst of more
+	// than 2.2e10 tokens or 292 years, are decided by this gateway's share.
 	MaxKeys int
 	// ID is this gateway's name in Redis. "": a random one.
 	ID string

@@ -58,10 +58,8 @@ func (l *Limiter) lookAll(claims []limiter.Claim, keep bool, deadline *time.Time
 	if waiting == nil {
 		return all, which
 	}
-	for _, done := range waiting {
-		if !l.await(done, deadline) {
-			return limiter.Decision{Allowed: true}, which // taking will tell
-		}
+	if !l.awaitAll(waiting, deadline) {
+		return limiter.Decision{Allowed: true}, which // taking will tell
 	}
 	all, which, _ = l.lookOnce(claims, keep, false)
 	return all, which

@@ -25,7 +25,7 @@ func (l *Limiter) local(e *entry, c limiter.Claim, take bool) limiter.Decision {
 	l.count.local.Add(1)
 	// What Redis alone did not answer in time, and what cannot be kept there, is
 	// limited in any case.
-	if l.link.down.Load() || e != nil && e.lease.Load().fault {
+	if e == nil && l.link.down.Load() || e != nil && l.lost(e.lease.Load()) {
 		switch l.onFault {
 		case FaultOpen:
 			return limiter.Decision{Allowed: true, Remaining: c.Limit.Burst}

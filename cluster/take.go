@@ -70,11 +70,7 @@ func (l *Limiter) Look(claims []limiter.Claim) {
 		}
 	}
 	var deadline time.Time
-	for _, done := range waiting {
-		if !l.await(done, &deadline) {
-			return
-		}
-	}
+	l.awaitAll(waiting, &deadline)
 }
 
 // Refund gives cost tokens back to what this gateway holds of the key, at most
@@ -248,6 +244,16 @@ func (l *Limiter) lacking(e *entry, v view, now time.Duration, c limiter.Claim, 
 func (l *Limiter) worthWaiting(e *entry, v view, now time.Duration, cost int64) bool {
 	return (v.plenty || now-v.born >= idle) && v.total-v.spent < cost && l.wait > 0 &&
 		(now >= v.next || e.busy.Load())
+}
+
+// awaitAll waits for the ends of several renewals, no longer than for one.
+func (l *Limiter) awaitAll(waiting []<-chan struct{}, deadline *time.Time) bool {
+	for _, done := range waiting {
+		if !l.await(done, deadline) {
+			return false
+		}
+	}
+	return true
 }
 
 // await waits for the end of a renewal until the deadline, which the first wait

@@ -43,9 +43,12 @@ func (e *engine) limitStatus(w http.ResponseWriter, r *http.Request, s *settings
 
 // answerStatus tells a client its enforced limits. It takes nothing.
 func (e *engine) answerStatus(w http.ResponseWriter, r *http.Request, s *settings, p *plan) {
+	type place struct {
+		rule rule
+		of   *endpoint
+	}
+	var tell []place
 	var claims []limiter.Claim
-	var tell []rule
-	var of []*endpoint
 	told := make(map[string]bool)
 	add := func(at *endpoint, rules []rule) {
 		for _, rule := range rules {
@@ -54,7 +57,7 @@ func (e *engine) answerStatus(w http.ResponseWriter, r *http.Request, s *setting
 			}
 			told[rule.bucket] = true
 			claims = append(claims, limiter.Claim{Key: rule.bucket, Limit: rule.policy.Limit()})
-			tell, of = append(tell, rule), append(of, at)
+			tell = append(tell, place{rule, at})
 		}
 	}
 	add(nil, p.plain.enforced)
@@ -66,8 +69,8 @@ func (e *engine) answerStatus(w http.ResponseWriter, r *http.Request, s *setting
 		Limits []limitStatus `json:"limits"`
 	}{[]limitStatus{}}
 	now := time.Now()
-	for i, rule := range tell {
-		out.Limits = append(out.Limits, e.statusOf(rule, of[i], now))
+	for _, p := range tell {
+		out.Limits = append(out.Limits, e.statusOf(p.rule, p.of, now))
 	}
 	body, err := json.MarshalIndent(out, "", "    ")
 	if err != nil {

@@ -162,18 +162,8 @@ func proxied(t *testing.T, target string, change func(*cluster.Options)) (*clust
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := cluster.Dial("redis://" + p.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := cluster.Options{Client: client, Nodes: 2}
-	if change != nil {
-		change(&o)
-	}
-	l := cluster.New(o)
-	t.Cleanup(func() { l.Close(); _ = client.Close(); p.Close() })
-	eventually(t, "the first answer", 3*second, func() bool { return l.Stats().Up })
-	return l, p
+	t.Cleanup(p.Close)
+	return started(t, "redis://"+p.Addr, cluster.Options{Nodes: 2}, change), p
 }
 
 // No request waits longer than the bound, whatever the network does, and a

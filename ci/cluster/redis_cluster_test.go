@@ -32,27 +32,9 @@ func realCluster(t *testing.T) (r *rig.Redis, admin *redis.Client) {
 	return r, admin
 }
 
-// clusterOf is a gateway on it.
-func clusterOf(t *testing.T, client redis.UniversalClient) *cluster.Limiter {
-	t.Helper()
-	l := cluster.New(cluster.Options{Client: client, Nodes: 2})
-	t.Cleanup(func() { l.Close(); _ = client.Close() })
-	eventually(t, "the first answer", 5*second, func() bool { return l.Stats().Up })
-	return l
-}
-
-func dialed(t *testing.T, url string) redis.UniversalClient {
-	t.Helper()
-	client, err := cluster.Dial(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
-
 func TestRedisCluster(t *testing.T) {
 	r, _ := realCluster(t)
-	l := clusterOf(t, dialed(t, "redis+cluster://"+r.Addr))
+	l := started(t, "redis+cluster://"+r.Addr, cluster.Options{Nodes: 2}, nil)
 	for _, key := range keysOf(300) {
 		if !l.Take(key, limiter.Limit{Tokens: 1, Period: time.Hour, Burst: 100}, 1).Allowed {
 			t.Error("refused")
@@ -103,7 +85,7 @@ func TestRedisClusterRetriesNothing(t *testing.T) {
 		c, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return &losing{Conn: c, armed: &armed}, err
 	}
-	l := clusterOf(t, redis.NewClusterClient(&o))
+	l := up(t, cluster.Options{Client: redis.NewClusterClient(&o), Nodes: 2})
 	limit := limitOf(t, "1/h burst 400")
 	take(l, id, limit, 50)
 	eventually(t, "a lease", 2*second, func() bool { return l.Stats().Pending == 0 && l.Stats().Granted > 50 })
@@ -143,7 +125,7 @@ func TestRedisClusterFailover(t *testing.T) {
 		slots := admin.ClusterSlots(ctx).Val()
 		return strings.Contains(other.Info(ctx, "replication").Val(), "master_link_status:up") && len(slots) == 1 && len(slots[0].Nodes) == 2
 	})
-	l := clusterOf(t, dialed(t, "redis+cluster://"+master.Addr+"?addr="+replica.Addr))
+	l := started(t, "redis+cluster://"+master.Addr+"?addr="+replica.Addr, cluster.Options{Nodes: 2}, nil)
 	limit := limitOf(t, "1/h burst 100")
 	take(l, id, limit, 10)
 	master.Kill()

@@ -36,18 +36,7 @@ func realRedis(t *testing.T, args ...string) *rig.Redis {
 // joined is a gateway in real time.
 func joined(t *testing.T, addr, id string, change func(*cluster.Options)) *cluster.Limiter {
 	t.Helper()
-	client, err := cluster.Dial("redis://" + addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := cluster.Options{Client: client, ID: id}
-	if change != nil {
-		change(&o)
-	}
-	l := cluster.New(o)
-	t.Cleanup(func() { l.Close(); _ = client.Close() })
-	eventually(t, "the first answer", 3*second, func() bool { return l.Stats().Up })
-	return l
+	return started(t, "redis://"+addr, cluster.Options{ID: id}, change)
 }
 
 // fleet is so many of them.

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -59,13 +60,14 @@ const secret = "s3cret/of:a@user"
 // overTLS is a gateway on a server of its own, as a user with few permissions.
 func overTLS(t *testing.T, c pair, log func(string)) *cluster.Limiter {
 	t.Helper()
-	port := strings.TrimPrefix(freeAddr(t), "127.0.0.1:")
-	r := realRedis(t, "--tls-port", port, "--tls-cert-file", c.cert, "--tls-key-file", c.key, "--tls-ca-cert-file", c.cert, "--tls-auth-clients", "no")
-	allow(t, r, "limiter")
-	client, err := cluster.Dial("rediss://limiter:" + url.QueryEscape(secret) + "@127.0.0.1:" + port)
+	free, err := rig.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
+	port := strconv.Itoa(free)
+	r := realRedis(t, "--tls-port", port, "--tls-cert-file", c.cert, "--tls-key-file", c.key, "--tls-ca-cert-file", c.cert, "--tls-auth-clients", "no")
+	allow(t, r, "limiter")
+	client := dialed(t, "rediss://limiter:"+url.QueryEscape(secret)+"@127.0.0.1:"+port)
 	l := cluster.New(cluster.Options{Client: client, Wait: second, Log: log})
 	t.Cleanup(func() { l.Close(); _ = client.Close() })
 	return l
@@ -83,16 +85,6 @@ func allow(t *testing.T, r *rig.Redis, user string) {
 	if err := admin.Do(context.Background(), args...).Err(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 // A pair is the files of a certificate that signs itself, and of its key.

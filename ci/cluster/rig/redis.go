@@ -44,7 +44,7 @@ func StartRedis(args ...string) (*Redis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no Redis server is installed: %w", err)
 	}
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func StartSentinel(master *Redis) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,8 @@ func (r *Redis) Stop() {
 	_ = os.RemoveAll(r.dir)
 }
 
-func freePort() (int, error) {
+// FreePort is a port that nobody listens on at the moment.
+func FreePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
